@@ -1,0 +1,87 @@
+"""lora_shrink for prefill: one tile of x is read once for all slices."""
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from lorikeet.kernels.config import ShrinkConfig
+from lorikeet.kernels.device import let_next_kernel_start, wait_for_previous_kernel
+from lorikeet.kernels.tile_table import max_tiles
+
+
+@triton.jit(do_not_specialize=["num_splits"])
+def _lora_shrink_tiled_kernel(
+    x_ptr, a0_ptr, a1_ptr, a2_ptr, partial_ptr, tiles_ptr, rows_ptr,
+    K, chunk_k, x_row_stride, num_splits,
+    S: tl.constexpr, R: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_R: tl.constexpr,
+    BLOCK_K: tl.constexpr, STAGES: tl.constexpr, EVEN_K: tl.constexpr, PDL: tl.constexpr,
+):  # fmt: skip
+    let_next_kernel_start(PDL > 0)
+    pid = tl.program_id(0)
+    split = pid % num_splits
+    rank_block = pid // num_splits
+    tile_ptr = tiles_ptr + tl.program_id(1) * 3
+    slot = tl.load(tile_ptr)
+    if slot >= 0:
+        start = tl.load(tile_ptr + 1)
+        length = tl.load(tile_ptr + 2)
+        m = tl.arange(0, BLOCK_M)
+        # Rows past the tile repeat its first row; they are computed, never stored.
+        rows = tl.load(rows_ptr + start + tl.where(m < length, m, 0)).to(tl.int64)
+        r = rank_block * BLOCK_R + tl.arange(0, BLOCK_R)
+        first_k = split * chunk_k
+        k = first_k + tl.arange(0, BLOCK_K)
+        x_ptrs = x_ptr + rows[:, None] * x_row_stride + k[None, :]
+        a_offsets = slot.to(tl.int64) * R * K + tl.minimum(r, R - 1)[None, :] * K + k[:, None]
+        wait_for_previous_kernel(PDL == 1)
+        acc0 = tl.zeros((BLOCK_M, BLOCK_R), dtype=tl.float32)
+        acc1 = acc0
+        acc2 = acc0
+        for step in tl.range(0, tl.minimum(chunk_k, K - first_k), BLOCK_K, num_stages=STAGES):
+            in_x = (k < K - step)[None, :] | EVEN_K
+            in_a = (k < K - step)[:, None] | EVEN_K
+            x = tl.load(x_ptrs + step, mask=in_x, other=0.0)
+            acc0 = tl.dot(x, tl.load(a0_ptr + a_offsets + step, mask=in_a, other=0.0), acc0)
+            if S > 1:
+                acc1 = tl.dot(x, tl.load(a1_ptr + a_offsets + step, mask=in_a, other=0.0), acc1)
+            if S > 2:
+                acc2 = tl.dot(x, tl.load(a2_ptr + a_offsets + step, mask=in_a, other=0.0), acc2)
+        out = partial_ptr + (start + m).to(tl.int64)[:, None] * (S * num_splits * R)
+        out += (split * R + r)[None, :]
+        stored = (m < length)[:, None] & (r < R)[None, :]
+        out_type: tl.constexpr = partial_ptr.dtype.element_ty
+        tl.store(out, acc0.to(out_type), mask=stored)
+        if S > 1:
+            tl.store(out + num_splits * R, acc1.to(out_type), mask=stored)
+        if S > 2:
+            tl.store(out + 2 * num_splits * R, acc2.to(out_type), mask=stored)
+    if PDL == 2:
+        wait_for_previous_kernel(True)
+    elif slot < 0:
+        wait_for_previous_kernel(PDL == 1)
+
+
+def lora_shrink_tiled(
+    x: torch.Tensor,  # [num_tokens, K]
+    lora_a: Sequence[torch.Tensor],  # per slice [num_slots, 1, R, K]
+    partial: torch.Tensor,  # [num_tokens (sorted), num_slices, num_splits, R], changed in place
+    tiles: torch.Tensor,  # tile table for tiles of config.block_m
+    rows: torch.Tensor,  # [num_tokens], row of x at each sorted position
+    config: ShrinkConfig,
+) -> None:
+    """partial[p, s, c] = x[rows[p]] · A_s[slot of p]ᵀ over the c-th chunk of K."""
+    num_slots, _, rank, k = lora_a[0].shape
+    num_tokens, num_slices, num_splits, _ = partial.shape
+    grid = (
+        num_splits * triton.cdiv(rank, config.block_r),
+        max_tiles(num_tokens, num_slots, config.block_m),
+    )
+    a0, a1, a2 = (*lora_a, lora_a[0], lora_a[0])[:3]
+    _lora_shrink_tiled_kernel[grid](
+        x, a0, a1, a2, partial, tiles, rows,
+        k, config.chunk_k, x.stride(0), num_splits,
+        S=num_slices, R=rank, BLOCK_M=config.block_m, BLOCK_R=config.block_r, BLOCK_K=config.block_k,
+        STAGES=config.num_stages, EVEN_K=config.divides(k), PDL=config.pdl,
+        num_warps=config.num_warps, **config.launch_options(),
+    )  # fmt: skip
