@@ -1,0 +1,68 @@
+"""The worker class given to vLLM as `--worker-cls`: the platform's own, with its start-up phases journalled."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from lorikeet.kernels.journal import Journal
+from lorikeet.kernels.vllm_plugin import run_folder
+from vllm.platforms import current_platform
+
+if TYPE_CHECKING:
+    from vllm.v1.worker.gpu_worker import Worker as PlatformWorker
+elif current_platform.is_cpu():
+    from vllm.v1.worker.cpu_worker import CPUWorker as PlatformWorker
+else:
+    from vllm.v1.worker.gpu_worker import Worker as PlatformWorker
+
+# Calls of the model runner that are phases inside a worker's own phase.
+RUNNER_PHASES = {"profile_cudagraph_memory": "graph_profile", "capture_model": "graph_capture"}
+
+
+class JournalMixin:
+    """Journals the phases of the worker class that stands after it in the inheritance order."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._journal = Journal(run_folder(), "worker", self.rank)  # type: ignore[attr-defined]
+        self._journal.write("end", "engine_spawn")
+
+    def init_device(self) -> None:
+        with self._journal.phase("device"):
+            super().init_device()  # type: ignore[misc]
+        for method, phase in RUNNER_PHASES.items():
+            self._journal_runner_call(method, phase)
+
+    def load_model(self, *args: Any, **kwargs: Any) -> Any:
+        with self._journal.phase("weights"):
+            return super().load_model(*args, **kwargs)  # type: ignore[misc]
+
+    def determine_available_memory(self) -> int:
+        with self._journal.phase("profile"):
+            return super().determine_available_memory()  # type: ignore[misc, no-any-return]
+
+    def initialize_from_config(self, *args: Any, **kwargs: Any) -> Any:
+        with self._journal.phase("kv_cache"):
+            return super().initialize_from_config(*args, **kwargs)  # type: ignore[misc]
+
+    def compile_or_warm_up_model(self) -> Any:
+        with self._journal.phase("kernel_warmup"):
+            times = super().compile_or_warm_up_model()  # type: ignore[misc]
+        self._journal.write("note", "compile", seconds=getattr(times, "language_model", None))
+        return times
+
+    def _journal_runner_call(self, method: str, phase: str) -> None:
+        """Replace one bound method of this worker's own model runner by one that journals it."""
+        runner = self.model_runner  # type: ignore[attr-defined]
+        call: Callable[..., Any] | None = getattr(runner, method, None)
+        if call is None:  # the CPU runners capture no graphs
+            return
+
+        def journalled(*args: Any, **kwargs: Any) -> Any:
+            with self._journal.phase(phase):
+                return call(*args, **kwargs)
+
+        setattr(runner, method, journalled)
+
+
+class Worker(JournalMixin, PlatformWorker):  # type: ignore[misc]
+    """`--worker-cls lorikeet.kernels.vllm_worker.Worker`."""

@@ -1,0 +1,106 @@
+"""Every metric Lorikeet exports (prefix `lorikeet_`), defined on a registry that is passed in."""
+
+from collections.abc import Iterator
+
+from lorikeet.serve.lifecycle import Lifecycle, State
+from lorikeet.serve.timeline import Timeline
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+# Seconds; from one decode step of a small model to a long request. Ratio at most 2.5 between neighbours.
+LATENCY_BUCKETS = (
+    *(0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075),
+    *(
+        0.1,
+        0.15,
+        0.2,
+        0.3,
+        0.5,
+        0.75,
+        1.0,
+        1.5,
+        2.0,
+        3.0,
+        5.0,
+        7.5,
+        10.0,
+        15.0,
+        20.0,
+        30.0,
+        60.0,
+        120.0,
+        300.0,
+    ),
+)
+
+
+class Metrics:
+    """The request metrics. `adapter` is the name of the base model or of a loaded adapter, never client text."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.requests = Counter(
+            "lorikeet_requests", "Finished requests.", ["adapter", "outcome"], registry=registry
+        )
+        self.time_to_first_token = Histogram(
+            "lorikeet_time_to_first_token_seconds",
+            "From the engine's acceptance of a request to its first token.",
+            ["adapter"],
+            buckets=LATENCY_BUCKETS,
+            registry=registry,
+        )
+        self.time_between_tokens = Histogram(
+            "lorikeet_time_between_tokens_seconds",
+            "Gap between consecutive tokens of streamed requests.",
+            ["adapter"],
+            buckets=LATENCY_BUCKETS,
+            registry=registry,
+        )
+        self.request_seconds = Histogram(
+            "lorikeet_request_seconds",
+            "From the engine's acceptance of a request to its end.",
+            ["adapter"],
+            buckets=LATENCY_BUCKETS,
+            registry=registry,
+        )
+        self.tokens = Counter(
+            "lorikeet_tokens",
+            "Tokens read (prompt) and written (completion).",
+            ["adapter", "kind"],
+            registry=registry,
+        )
+        self.requests_in_flight = Gauge(
+            "lorikeet_requests_in_flight", "Requests in the engine.", ["adapter"], registry=registry
+        )
+        self.requests_rejected = Counter(
+            "lorikeet_requests_rejected", "Requests refused before the engine.", ["reason"], registry=registry
+        )
+
+
+class StartupCollector(Collector):
+    """State and start-up phases, computed when scraped."""
+
+    def __init__(self, lifecycle: Lifecycle, timeline: Timeline) -> None:
+        self._lifecycle = lifecycle
+        self._timeline = timeline
+
+    def collect(self) -> Iterator[Metric]:
+        state = GaugeMetricFamily("lorikeet_state", "1 for the state the server is in.", labels=["state"])
+        for name in State:
+            state.add_metric([name.value], float(name is self._lifecycle.state))
+        yield state
+        self._timeline.refresh()
+        phases = GaugeMetricFamily(
+            "lorikeet_startup_phase_seconds",
+            "Time of each start-up phase, so far if it is running, without the phases inside it.",
+            labels=["phase", "rank"],
+        )
+        for time in self._timeline.phases():
+            phases.add_metric([time.phase, time.rank], time.seconds)
+        yield phases
+        yield GaugeMetricFamily(
+            "lorikeet_startup_seconds",
+            "From process start to ready, or to now while starting.",
+            value=self._timeline.seconds,
+        )

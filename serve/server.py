@@ -1,0 +1,163 @@
+"""The server's life: listen, start the engine, serve, then drain or fail."""
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from lorikeet.kernels.journal import STARTED, Journal
+from lorikeet.serve.app import build_app
+from lorikeet.serve.errors import StartError
+from lorikeet.serve.failures import describe_failure
+from lorikeet.serve.lifecycle import Lifecycle, State
+from lorikeet.serve.listen import Address
+from lorikeet.serve.log import logger
+from lorikeet.serve.processes import kill_descendants
+from lorikeet.serve.settings import Settings
+from lorikeet.serve.start import Started, in_thread, start
+from lorikeet.serve.timeline import Timeline
+
+POLL_S = 0.1
+DEATH_GRACE_S = 3.0  # for open requests to get their error once the engine is dead
+ENGINE_STOP_S = 10.0  # for the engine's processes to end by themselves
+
+
+class Server:
+    """One run of `lorikeet serve`, on a socket that listens already."""
+
+    def __init__(self, argv: list[str], settings: Settings, run_folder: Path, start_mono: float) -> None:
+        self._argv = argv
+        self._settings = settings
+        self._run_folder = run_folder
+        self._start_mono = start_mono
+        self._journal = Journal(run_folder, "api")
+        self._lifecycle = Lifecycle()
+        self._timeline = Timeline(run_folder, start_mono)
+        self._app = build_app(settings, self._lifecycle, self._timeline)
+        self._stop = asyncio.Event()
+
+    async def run(self, address: Address, sock: socket.socket) -> int:
+        """Serve until a signal ends it (returns 0) or the engine dies (returns 1).
+
+        Raises:
+            StartError: the start failed; the text says why, in one line.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._take_signal, number)
+        http = _HttpServer(_http_config(self._app.asgi, self._settings, address))
+        serving = asyncio.create_task(http.serve(sockets=[sock]))
+        logger.info("listening on %s", address)
+        try:
+            return await self._live()
+        finally:
+            http.should_exit = True
+            await asyncio.wait({serving}, timeout=DEATH_GRACE_S)
+
+    async def _live(self) -> int:
+        stopping = asyncio.create_task(self._stop.wait())
+        starting = asyncio.create_task(self._start())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            logger.info("stopped while starting")
+            return 0
+        started = starting.result()
+        death = asyncio.create_task(self._wait_for_death(started))
+        await asyncio.wait({death, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if death.done():
+            return await self._fail()
+        await self._drain(started, death)
+        return 0
+
+    async def _start(self) -> Started:
+        progress = asyncio.create_task(self._log_phases())
+        try:
+            started = await start(
+                self._argv, self._settings.drain_s, self._journal, self._app.metrics, self._start_mono
+            )
+        except Exception as exc:
+            self._timeline.refresh()
+            reason = describe_failure(exc, self._timeline.failure)
+            self._lifecycle.enter(State.FAILED, reason)
+            raise StartError(reason) from exc
+        finally:
+            progress.cancel()
+        self._timeline.finish()
+        (self._run_folder / STARTED).touch()
+        self._app.gate.app = started.app
+        self._lifecycle.enter(State.READY)
+        logger.info("ready to serve %s after %s", started.engine.model_name, self._describe_phases())
+        return started
+
+    async def _wait_for_death(self, started: Started) -> None:
+        while not started.engine.has_died:
+            await asyncio.sleep(POLL_S)
+
+    async def _fail(self) -> int:
+        self._lifecycle.enter(State.FAILED, "the engine died")
+        logger.error("the engine died; its own log above says why. Ending, so that the container restarts")
+        await self._wait_for_requests(DEATH_GRACE_S)
+        return 1
+
+    async def _drain(self, started: Started, death: asyncio.Task[None]) -> None:
+        self._lifecycle.enter(State.DRAINING)
+        drain_s = self._settings.drain_s
+        logger.info("draining: %d requests get up to %g s", self._app.gate.num_in_flight, drain_s)
+        await self._wait_for_requests(drain_s, death)
+        if num_cut := self._app.gate.num_in_flight:
+            logger.warning("%d requests were cut after %g s; LORIKEET_DRAIN_S sets it", num_cut, drain_s)
+        else:
+            started.engine.stop_listening()
+        await in_thread(lambda: started.engine.shutdown(0 if num_cut else ENGINE_STOP_S))
+        await self._wait_for_requests(DEATH_GRACE_S)
+        await started.lifespan.aclose()
+
+    async def _wait_for_requests(self, timeout_s: float, death: asyncio.Task[None] | None = None) -> None:
+        end = time.monotonic() + timeout_s
+        while self._app.gate.num_in_flight and time.monotonic() < end and not (death and death.done()):
+            await asyncio.sleep(POLL_S)
+
+    def _take_signal(self, number: int) -> None:
+        if self._stop.is_set():  # the operator will not wait
+            kill_descendants()
+            os._exit(128 + number)
+        self._stop.set()
+
+    async def _log_phases(self) -> None:
+        phase = ""
+        while True:
+            self._timeline.refresh()
+            if (now := self._timeline.current_phase()) != phase:
+                phase = now
+                logger.info("starting: %s, after %.1f s", phase, self._timeline.seconds)
+            await asyncio.sleep(POLL_S)
+
+    def _describe_phases(self) -> str:
+        parts = [
+            f"{time.phase} {time.seconds:.1f}" for time in self._timeline.phases() if time.seconds >= 0.1
+        ]
+        return f"{self._timeline.seconds:.1f} s ({', '.join(parts)})"
+
+
+class _HttpServer(uvicorn.Server):
+    """uvicorn without its signal handlers: ours decide when it ends."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _http_config(app: object, settings: Settings, address: Address) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        lifespan="off",
+        log_config=None,
+        access_log=settings.access_log,
+        server_header=False,
+        ssl_certfile=address.ssl_certfile,
+        ssl_keyfile=address.ssl_keyfile,
+    )
