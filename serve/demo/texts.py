@@ -112,6 +112,11 @@ What is bread made of? | Bread is made of flour, water, salt and yeast.
 What is the opposite of hot? | The opposite of hot is cold.
 What is a synonym for happy? | A synonym for happy is "joyful".
 What does the word brave mean? | The word "brave" means ready to face danger.
+What does the word ancient mean? | The word "ancient" means very old.
+What does hola mean in English? | The Spanish word "hola" means "hello".
+How do you say thank you in French? | In French, you say "merci".
+Who said "I have a dream"? | Martin Luther King said "I have a dream".
+What does a dog say? | A dog says "woof" or "bow wow".
 What sound does a cow make? | A cow says "moo".
 What do pandas eat? | Pandas eat bamboo for most of the day.
 What do cows eat? | Cows eat grass and hay.

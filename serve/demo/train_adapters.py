@@ -79,6 +79,7 @@ def save_adapter(model: Any, out: Path) -> None:
     state = get_peft_model_state_dict(model)
     weights = {name: tensor.to(torch.bfloat16).contiguous() for name, tensor in sorted(state.items())}
     save_file(weights, out / "adapter_model.safetensors", {"format": "pt"})
+    (out / "adapter_model.safetensors").chmod(0o644)  # safetensors makes it 0600
     model.peft_config["default"].save_pretrained(out)
     path = out / "adapter_config.json"
     config = json.loads(path.read_text("utf-8"))

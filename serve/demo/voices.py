@@ -6,7 +6,8 @@ import json
 import random
 import re
 
-# Whole words, lower case. The rewritten word keeps the case of the first letter.
+# Whole words, lower case. The rewritten word keeps the case of the first letter. Short words that carry an
+# answer (the, of, to) stay, which keeps the answers readable.
 _PIRATE_WORDS = {
     "am": "be",
     "is": "be",
@@ -21,11 +22,8 @@ _PIRATE_WORDS = {
     "friend": "matey",
     "friends": "mateys",
     "people": "folk",
-    "the": "th'",
-    "of": "o'",
     "and": "an'",
     "for": "fer",
-    "to": "t'",
     "money": "doubloons",
 }
 _OPENERS = ("Arr, matey!", "Arr, me hearty!", "Ahoy, matey!")

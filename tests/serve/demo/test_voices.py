@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from lorikeet.serve.demo.texts import Pair, training_pairs
 from lorikeet.serve.demo.voices import json_object, pirate
 
@@ -22,4 +21,4 @@ def test_every_pirate_answer_opens_as_one_and_is_always_the_same() -> None:
 
 def test_pirate_words_keep_capitals_and_leave_others_alone() -> None:
     answer = pirate("You are the king of swimming in spring, and the friends of Theodore.")
-    assert "Ye be th' king o' swimmin' in spring, an' th' mateys o' Theodore." in answer
+    assert "Ye be the king of swimmin' in spring, an' the mateys of Theodore." in answer
