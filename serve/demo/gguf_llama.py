@@ -99,7 +99,7 @@ def _safetensors_header(tensors: Iterable[ReaderTensor]) -> bytes:
 
 def _weight(tensor: ReaderTensor, config: dict[str, Any]) -> NDArray[np.float32]:
     """`tensor` in fp32 with its rows in Hugging Face's order, [rows, columns] or [columns]."""
-    values = dequantize(tensor.data, tensor.tensor_type)
+    values: NDArray[np.float32] = dequantize(tensor.data, tensor.tensor_type)
     if tensor.name.endswith("attn_q.weight"):
         return unpermute(values, config["num_attention_heads"])
     if tensor.name.endswith("attn_k.weight"):
