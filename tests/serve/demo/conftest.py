@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from lorikeet.serve.demo.smollm2 import DEMO_NAME, prepare
 
 _ROOT = Path(__file__).parents[3]

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
 from lorikeet.serve.demo.adapters import adapter_paths
 from lorikeet.serve.demo.smollm2 import BASE_MODEL
 from lorikeet.serve.demo.texts import HELD_OUT
 from lorikeet.serve.demo.train_adapters import RECIPES
-from peft import PeftModel
-from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 MAX_BYTES = 2_000_000
 NAMES = ["json", "pirate"]

@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from lorikeet.serve.demo.gguf_llama import hugging_face_name, to_bfloat16, unpermute
-from lorikeet.serve.demo.smollm2 import find_gguf
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from lorikeet.serve.demo.gguf_llama import hugging_face_name, to_bfloat16, unpermute
+from lorikeet.serve.demo.smollm2 import find_gguf
 
 TIED = "lm_head.weight"
 

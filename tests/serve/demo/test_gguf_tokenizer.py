@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
 from lorikeet.serve.demo.gguf_tokenizer import build_tokenizer
 from lorikeet.serve.demo.smollm2 import find_gguf
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 TEXTS = [
     "",

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from lorikeet.serve.demo import gguf_llama
 from lorikeet.serve.demo.gguf_llama import GgufLlama, read_llama
 from lorikeet.serve.demo.smollm2 import MARKER, DemoModelError, find_gguf, is_prepared, prepare

@@ -5,12 +5,13 @@ import math
 from pathlib import Path
 
 import pytest
-from lorikeet.serve.demo.texts import training_pairs
-from lorikeet.serve.demo.train_adapters import IGNORED, Recipe, Report, _encode, _learning_rate, train
-from lorikeet.serve.demo.voices import json_object
 from peft import LoraConfig
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
+
+from lorikeet.serve.demo.texts import training_pairs
+from lorikeet.serve.demo.train_adapters import IGNORED, Recipe, Report, _encode, _learning_rate, train
+from lorikeet.serve.demo.voices import json_object
 
 TINY = Recipe("tiny", json_object, 2, ("q_proj", "v_proj"), num_epochs=3)
 

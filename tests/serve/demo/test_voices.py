@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from lorikeet.serve.demo.texts import Pair, training_pairs
 from lorikeet.serve.demo.voices import json_object, pirate
 
