@@ -1,22 +1,41 @@
 """Block sizes of the LoRA kernels: what a kernel is handed, and the defaults.
 
 `default_shrink_config` and `default_expand_config` are pure functions of the layer's shape, the
-number of slots and the bucket of the number of tokens. A tuned table has the same key.
+number of slots, the bucket of the number of tokens and what the GPU has. A tuned table has the same
+key. The defaults were measured on an H200 on 2026-11-30 with Llama-8B shapes (ranks 16, 64, 128) and
+Phi-4-multimodal shapes (rank 320): for each, the sums over the four linear layers decided.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from lorikeet.kernels.tile_table import TILE_SIZES
 
 # Tokens of a step are rounded up to one of these before anything is chosen by their number, so
 # that every choice can be compiled before the server is ready.
-TOKEN_BUCKETS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+TOKEN_BUCKETS = (4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 
 # Up to here kernels are so short that the gap between launches counts, and dependent launch hides
-# it. Above, it gains little and doubles one shape's time (H200, 2026-11-30: down at 256 tokens,
-# 13 -> 27 us).
+# it: 1.5 to 2 us a layer. Above, it gains little and doubles one shape's time (H200, 2026-11-30:
+# down at 256 tokens behind its GEMM, 13 -> 27 us).
 MAX_PDL_TOKENS = 128
+
+
+@dataclass(frozen=True)
+class Device:
+    """What the choice of block sizes needs to know about the GPU."""
+
+    capability: tuple[int, int] = (9, 0)
+    shared_bytes: int = 232_448  # that one program can have; 101376 on the smallest we support
+
+    @property
+    def dependent_launch(self) -> bool:
+        return self.capability >= (9, 0)
+
+    @property
+    def warpgroup_products(self) -> bool:
+        """Whether products read shared memory; elsewhere operands take registers, so more warps."""
+        return self.capability[0] in (9, 10)
 
 
 @dataclass(frozen=True)
@@ -41,6 +60,12 @@ class ShrinkConfig:
         """Whether no load can overrun K."""
         return k % self.block_k == 0
 
+    def fit(self, num_slices: int, shared_bytes: int) -> "ShrinkConfig":
+        """The same with as many pipeline stages as shared memory holds; the gemv kernel has none."""
+        slices = num_slices if self.kernel == "tiled" else 1
+        stage = (self.block_m + slices * self.block_r) * self.block_k * 2
+        return replace(self, num_stages=max(1, min(self.num_stages, shared_bytes // stage)))
+
     def launch_options(self) -> dict[str, Any]:
         return {"launch_pdl": True} if self.pdl else {}
 
@@ -59,6 +84,12 @@ class ExpandConfig:
     def __post_init__(self) -> None:
         assert self.block_m in TILE_SIZES
 
+    def fit(self, num_splits: int, shared_bytes: int) -> "ExpandConfig":
+        """The same with as many pipeline stages as shared memory holds, partial sums included."""
+        partial = num_splits * self.block_m * self.block_r * (2 if num_splits == 1 else 4)
+        stage = self.block_n * self.block_r * 2 + partial
+        return replace(self, num_stages=max(1, min(self.num_stages, shared_bytes // stage)))
+
     def launch_options(self) -> dict[str, Any]:
         return {"launch_pdl": True} if self.pdl else {}
 
@@ -69,39 +100,67 @@ def token_bucket(num_tokens: int) -> int:
 
 
 def default_shrink_config(
-    k: int, num_slices: int, rank: int, num_slots: int, num_tokens: int, pdl: bool
+    k: int, num_slices: int, rank: int, num_slots: int, num_tokens: int, device: Device
 ) -> ShrinkConfig:
-    """Measured on an H200 in 2026-11 with Llama-8B and Phi-4-multimodal shapes."""
     tokens = token_bucket(num_tokens)
-    pdl = pdl and tokens <= MAX_PDL_TOKENS
-    block_r = rank_block(rank)
-    if rank <= 32 and tokens <= 32:
-        chunk = min(1024, power_of_two_at_least(k))
-        return ShrinkConfig("gemv", 4, min(power_of_two_at_least(rank), 16), chunk, chunk, pdl=pdl)
-    if tokens <= 128:
-        chunk = 512 if rank < 64 else 1024 if rank < 256 or num_slots == 1 else 2048
-        return ShrinkConfig("swap", 16, block_r, chunk, 128, pdl=pdl)
-    block_m = 32 if tokens <= 256 and num_slots > 1 else 64
-    splits = 8 if tokens <= 256 or k > 8192 else 4
-    if rank >= 256:
-        splits = 4 if tokens <= 256 else 2 if k > 8192 else 1
-    chunk = -(-k // splits // 64) * 64
-    return ShrinkConfig("tiled", block_m, block_r, chunk, 64)
+    pdl = device.dependent_launch and tokens <= MAX_PDL_TOKENS
+    few_a_slot = tokens < 4 * num_slots  # then most tiles hold a token or two
+    if (rank <= 64 and tokens <= 4) or (rank <= 32 and tokens <= 32 and (tokens <= 16 or few_a_slot)):
+        chunk = 2048 if k * num_slices >= 12288 and 4 < tokens <= 16 else 1024
+        chunk = min(chunk, power_of_two_at_least(k))
+        return ShrinkConfig("gemv", 4, min(power_of_two_at_least(rank), 16), chunk, chunk, 8, pdl=pdl)
+    if tokens <= (512 if rank <= 64 else 128):
+        wanted = _swap_chunk(k, num_slices, rank, num_slots, tokens)
+        block_m = 32 if 32 < rank <= 64 and tokens > 128 else 16
+        config = ShrinkConfig("swap", block_m, rank_block(rank), even_chunk(k, wanted, 128), 128, pdl=pdl)
+    else:
+        wanted = _tiled_chunk(k, num_slices, rank, tokens)
+        config = ShrinkConfig("tiled", 64, rank_block(rank), even_chunk(k, wanted, 64), 64, pdl=pdl)
+    return config.fit(num_slices, device.shared_bytes)
 
 
 def default_expand_config(
-    n: tuple[int, ...], rank: int, num_slots: int, num_tokens: int, pdl: bool
+    n: tuple[int, ...], rank: int, num_slots: int, num_tokens: int, num_splits: int, device: Device
 ) -> ExpandConfig:
-    """Measured on an H200 in 2026-11 with Llama-8B and Phi-4-multimodal shapes."""
     tokens = token_bucket(num_tokens)
-    pdl = pdl and tokens <= MAX_PDL_TOKENS
+    pdl = device.dependent_launch and tokens <= MAX_PDL_TOKENS
     block_r = rank_block(rank)
-    if tokens <= 128:
-        return ExpandConfig("swap", 16, 256 if rank == 64 else 128, block_r, pdl=pdl)
-    block_m = 32 if tokens <= 256 and num_slots > 1 and rank < 64 else 64
-    if rank >= 256 and tokens > 1024:
-        return ExpandConfig("tiled", 128, 256 if sum(n) > 4096 else 128, block_r, num_warps=8)
-    return ExpandConfig("tiled", block_m, 128, block_r, blocks=4 if 32 < rank <= 64 else 1, num_warps=8)
+    if rank <= 64 and tokens <= 512:
+        block_m = 32 if rank > 32 and tokens > 128 else 16
+        num_warps = 8 if rank > 32 and tokens <= 128 else 4
+        config = ExpandConfig("swap", block_m, 256, block_r, num_warps=num_warps, pdl=pdl)
+    elif tokens <= 128:
+        wide = rank <= 128
+        config = ExpandConfig("swap", 16, 256 if wide else 128, 128 if wide else 64, pdl=pdl)
+    elif rank <= 64:
+        config = ExpandConfig("tiled", 64 if rank > 32 else 32, 128, block_r, 4, 8 if rank > 32 else 4)
+    else:
+        config = ExpandConfig("tiled", 64, 128, block_r, num_stages=3 if tokens <= 1024 else 2)
+    if not device.warpgroup_products:
+        config = replace(config, num_warps=8)
+    return config.fit(num_splits, device.shared_bytes)
+
+
+def _swap_chunk(k: int, num_slices: int, rank: int, num_slots: int, tokens: int) -> int:
+    if rank <= 64:
+        if tokens <= 64 or (rank <= 32 and tokens <= 128):
+            return 512
+        return 2048 if rank <= 32 and k * num_slices > 4096 else 1024
+    return 1024 if min(tokens, num_slots) <= 4 or (rank <= 128 and k * num_slices <= 4096) else 2048
+
+
+def _tiled_chunk(k: int, num_slices: int, rank: int, tokens: int) -> int:
+    if rank <= 64:
+        return 1024 if num_slices == 1 and k <= 4096 else 2048
+    if tokens <= 256:
+        return 1536
+    return k if tokens > 1024 and k <= 8192 else 4096
+
+
+def even_chunk(k: int, wanted: int, block_k: int) -> int:
+    """About `wanted` elements of K, so that all programs have about the same."""
+    num_chunks = max(1, -(-k // wanted))
+    return -(-k // num_chunks // block_k) * block_k
 
 
 def rank_block(rank: int) -> int:

@@ -34,24 +34,28 @@ def _lora_expand_swap_kernel(
         position = (start + tl.where(in_tile, m, 0)).to(tl.int64)
         partial_ptrs = partial_ptr + position[None, :] * (S * SPLITS * R) + slice_id * SPLITS * R + r[:, None]
         weight_type: tl.constexpr = b0_ptr.dtype.element_ty
+        y_ptrs = y_ptr + rows[None, :] * y_row_stride + (first_column + n)[:, None]
+        stored = in_tile[None, :] & (n < N)[:, None]
         acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
-        if R <= BLOCK_R:  # B is on its way before the shrink has ended
+        if R <= BLOCK_R:  # B is on its way before the shrink has ended, y before its product is needed
             in_rank = (r < R) | (R == BLOCK_R)
             b = tl.load(b_ptrs, mask=in_rank[None, :], other=0.0)
             wait_for_previous_kernel(PDL)
+            if ADD_INPUTS:
+                y = tl.load(y_ptrs, mask=stored, other=0.0)
             v = sum_splits(partial_ptrs, in_rank[:, None], R, SPLITS)
             acc = tl.dot(b, v.to(weight_type), acc)
         else:
             wait_for_previous_kernel(PDL)
+            if ADD_INPUTS:
+                y = tl.load(y_ptrs, mask=stored, other=0.0)
             for first_r in tl.range(0, R, BLOCK_R, num_stages=STAGES):
                 in_rank = (r < R - first_r) | (R % BLOCK_R == 0)
                 b = tl.load(b_ptrs + first_r, mask=in_rank[None, :], other=0.0)
                 v = sum_splits(partial_ptrs + first_r, in_rank[:, None], R, SPLITS)
                 acc = tl.dot(b, v.to(weight_type), acc)
-        y_ptrs = y_ptr + rows[None, :] * y_row_stride + (first_column + n)[:, None]
-        stored = in_tile[None, :] & (n < N)[:, None]
         if ADD_INPUTS:
-            acc += tl.load(y_ptrs, mask=stored, other=0.0).to(tl.float32)
+            acc += y.to(tl.float32)
         tl.store(y_ptrs, acc.to(y_ptr.dtype.element_ty), mask=stored)
     else:
         wait_for_previous_kernel(PDL)

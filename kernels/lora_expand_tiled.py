@@ -35,22 +35,27 @@ def _lora_expand_tiled_kernel(
         y_ptrs = y_ptr + rows[:, None] * y_row_stride + (first_column + n)[None, :]
         weight_type: tl.constexpr = b0_ptr.dtype.element_ty
         out_type: tl.constexpr = y_ptr.dtype.element_ty
+        stored = in_tile[:, None] & (n < N)[None, :]
         wait_for_previous_kernel(PDL)
+        if ADD_INPUTS:
+            y = tl.load(y_ptrs, mask=stored, other=0.0)
         if R <= BLOCK_R:
             in_rank = (r < R) | (R == BLOCK_R)
-            v = sum_splits(partial_ptrs, in_tile[:, None] & in_rank[None, :], R, SPLITS).to(weight_type)
             b_ptrs = b_ptr + n.to(tl.int64)[None, :] * R + r[:, None]
             b = tl.load(b_ptrs, mask=(n < N)[None, :] & in_rank[:, None], other=0.0)
-            for step in range(BLOCKS):
-                next_n = n + (step + 1) * BLOCK_N
-                wanted = (next_n < tl.where(step + 1 < BLOCKS, N, 0))[None, :] & in_rank[:, None]
-                next_b = tl.load(b_ptrs + (step + 1) * BLOCK_N * R, mask=wanted, other=0.0)
-                stored = in_tile[:, None] & (n + step * BLOCK_N < N)[None, :]
+            v = sum_splits(partial_ptrs, in_tile[:, None] & in_rank[None, :], R, SPLITS).to(weight_type)
+            for step in range(BLOCKS):  # B and y of the next block are on their way during this one
+                next_column = (step + 1) * BLOCK_N
+                wanted = n + next_column < tl.where(step + 1 < BLOCKS, N, 0)
+                next_stored = in_tile[:, None] & wanted[None, :]
+                next_b = tl.load(b_ptrs + next_column * R, mask=wanted[None, :] & in_rank[:, None], other=0.0)
                 acc = tl.dot(v, b)
                 if ADD_INPUTS:
-                    acc += tl.load(y_ptrs + step * BLOCK_N, mask=stored, other=0.0).to(tl.float32)
+                    acc += y.to(tl.float32)
+                    y = tl.load(y_ptrs + next_column, mask=next_stored, other=0.0)
                 tl.store(y_ptrs + step * BLOCK_N, acc.to(out_type), mask=stored)
                 b = next_b
+                stored = next_stored
         else:  # BLOCKS is 1: the rank alone fills the loop
             acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
             b_ptrs = b_ptr + tl.minimum(n, N - 1).to(tl.int64)[None, :] * R + r[:, None]
@@ -59,9 +64,8 @@ def _lora_expand_tiled_kernel(
                 v = sum_splits(partial_ptrs + first_r, in_tile[:, None] & in_rank[None, :], R, SPLITS)
                 b = tl.load(b_ptrs + first_r, mask=in_rank[:, None], other=0.0)
                 acc = tl.dot(v.to(weight_type), b, acc)
-            stored = in_tile[:, None] & (n < N)[None, :]
             if ADD_INPUTS:
-                acc += tl.load(y_ptrs, mask=stored, other=0.0).to(tl.float32)
+                acc += y.to(tl.float32)
             tl.store(y_ptrs, acc.to(out_type), mask=stored)
     else:
         wait_for_previous_kernel(PDL)

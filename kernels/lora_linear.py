@@ -10,6 +10,7 @@ from functools import cache
 
 import torch
 from lorikeet.kernels.config import (
+    Device,
     ExpandConfig,
     ShrinkConfig,
     default_expand_config,
@@ -52,7 +53,7 @@ def lora_linear(
     if no_lora_flag_cpu.item() or x.shape[0] == 0:
         return
     calls["lora_linear"] += 1
-    pdl = dependent_launch_supported(x.device)
+    device = device_of(x.device)
     x = _aligned(x)
     first_column = 0
     for first in range(0, len(lora_a), MAX_SLICES):
@@ -60,7 +61,7 @@ def lora_linear(
         width = sum(b.shape[2] for b in lora_b[group])
         lora_slices(
             y[:, first_column : first_column + width], x, lora_a[group], lora_b[group],
-            tile_tables, rows, add_inputs, pdl,
+            tile_tables, rows, add_inputs, device,
         )  # fmt: skip
         first_column += width
 
@@ -73,13 +74,13 @@ def lora_slices(
     tile_tables: Sequence[torch.Tensor],
     rows: torch.Tensor,
     add_inputs: bool,
-    pdl: bool,
+    device: Device,
 ) -> None:
     """`lora_linear` for at most MAX_SLICES slices."""
     num_tokens = x.shape[0]
     num_slots, _, rank, k = lora_a[0].shape
     widths = tuple(b.shape[2] for b in lora_b)
-    shrink, expand = _configs(k, widths, rank, num_slots, token_bucket(num_tokens), pdl)
+    shrink, expand = _configs(k, widths, rank, num_slots, token_bucket(num_tokens), device)
     lora_slices_with(y, x, lora_a, lora_b, tile_tables, rows, add_inputs, shrink, expand)
 
 
@@ -107,18 +108,23 @@ def lora_slices_with(
 
 
 @cache
-def dependent_launch_supported(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
+def device_of(device: torch.device) -> Device:
+    if device.type != "cuda":
+        return Device(capability=(0, 0))
+    properties = torch.cuda.get_device_properties(device)
+    return Device(
+        capability=(properties.major, properties.minor),
+        shared_bytes=properties.shared_memory_per_block_optin,
+    )
 
 
 @cache
 def _configs(
-    k: int, widths: tuple[int, ...], rank: int, num_slots: int, num_tokens: int, pdl: bool
+    k: int, widths: tuple[int, ...], rank: int, num_slots: int, num_tokens: int, device: Device
 ) -> tuple[ShrinkConfig, ExpandConfig]:
-    return (
-        default_shrink_config(k, len(widths), rank, num_slots, num_tokens, pdl),
-        default_expand_config(widths, rank, num_slots, num_tokens, pdl),
-    )
+    shrink = default_shrink_config(k, len(widths), rank, num_slots, num_tokens, device)
+    expand = default_expand_config(widths, rank, num_slots, num_tokens, shrink.num_splits(k), device)
+    return shrink, expand
 
 
 def _table(tile_tables: Sequence[torch.Tensor], tile_size: int) -> torch.Tensor:

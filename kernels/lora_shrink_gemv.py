@@ -19,7 +19,7 @@ def _lora_shrink_gemv_kernel(
     S: tl.constexpr, R: tl.constexpr, BLOCK_R: tl.constexpr, CHUNK_K: tl.constexpr,
     EVEN_K: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    let_next_kernel_start(PDL > 0)
+    let_next_kernel_start(PDL)
     pid = tl.program_id(0)
     split = pid % num_splits
     rank_block = (pid // num_splits) % tl.cdiv(R, BLOCK_R)
@@ -41,7 +41,7 @@ def _lora_shrink_gemv_kernel(
         row1 = tl.load(rows_ptr + start + 1, mask=length > 1, other=0).to(tl.int64)
         row2 = tl.load(rows_ptr + start + 2, mask=length > 2, other=0).to(tl.int64)
         row3 = tl.load(rows_ptr + start + 3, mask=length > 3, other=0).to(tl.int64)
-        wait_for_previous_kernel(PDL == 1)
+        wait_for_previous_kernel(PDL)
         # All loads before the first store: the compiler cannot move them across it.
         x0 = tl.load(x_ptr + row0 * x_row_stride + k, mask=k < K, other=0.0)
         x1 = tl.load(x_ptr + row1 * x_row_stride + k, mask=k < tl.where(length > 1, K, 0), other=0.0)
@@ -58,10 +58,8 @@ def _lora_shrink_gemv_kernel(
                 tl.store(out + 2 * row_stride, tl.sum(a * x2.to(tl.float32)[None, :], 1), mask=stored)
                 if length > 3:
                     tl.store(out + 3 * row_stride, tl.sum(a * x3.to(tl.float32)[None, :], 1), mask=stored)
-    if PDL == 2:
-        wait_for_previous_kernel(True)
-    elif slot < 0:
-        wait_for_previous_kernel(PDL == 1)
+    else:
+        wait_for_previous_kernel(PDL)
 
 
 def lora_shrink_gemv(

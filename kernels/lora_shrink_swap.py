@@ -21,7 +21,7 @@ def _lora_shrink_swap_kernel(
     S: tl.constexpr, R: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_R: tl.constexpr,
     BLOCK_K: tl.constexpr, STAGES: tl.constexpr, EVEN_K: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    let_next_kernel_start(PDL > 0)
+    let_next_kernel_start(PDL)
     pid = tl.program_id(0)
     split = pid % num_splits
     rank_block = (pid // num_splits) % tl.cdiv(R, BLOCK_R)
@@ -40,7 +40,7 @@ def _lora_shrink_swap_kernel(
         a_ptr = pick(slice_id, a0_ptr, a1_ptr, a2_ptr) + slot.to(tl.int64) * R * K
         a_ptrs = a_ptr + tl.minimum(r, R - 1)[:, None] * K + k[None, :]
         x_ptrs = x_ptr + rows[None, :] * x_row_stride + k[:, None]
-        wait_for_previous_kernel(PDL == 1)
+        wait_for_previous_kernel(PDL)
         acc = tl.zeros((BLOCK_R, BLOCK_M), dtype=tl.float32)
         for step in tl.range(0, tl.minimum(chunk_k, K - first_k), BLOCK_K, num_stages=STAGES):
             if EVEN_K:
@@ -53,10 +53,8 @@ def _lora_shrink_swap_kernel(
         out = partial_ptr + (start + m).to(tl.int64)[None, :] * (S * num_splits * R)
         out += ((slice_id * num_splits + split) * R + r)[:, None]
         tl.store(out, acc.to(partial_ptr.dtype.element_ty), mask=(m < length)[None, :] & (r < R)[:, None])
-    if PDL == 2:
-        wait_for_previous_kernel(True)
-    elif slot < 0:
-        wait_for_previous_kernel(PDL == 1)
+    else:
+        wait_for_previous_kernel(PDL)
 
 
 def lora_shrink_swap(

@@ -17,7 +17,7 @@ def _lora_shrink_tiled_kernel(
     S: tl.constexpr, R: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_R: tl.constexpr,
     BLOCK_K: tl.constexpr, STAGES: tl.constexpr, EVEN_K: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    let_next_kernel_start(PDL > 0)
+    let_next_kernel_start(PDL)
     pid = tl.program_id(0)
     split = pid % num_splits
     rank_block = pid // num_splits
@@ -34,7 +34,7 @@ def _lora_shrink_tiled_kernel(
         k = first_k + tl.arange(0, BLOCK_K)
         x_ptrs = x_ptr + rows[:, None] * x_row_stride + k[None, :]
         a_offsets = slot.to(tl.int64) * R * K + tl.minimum(r, R - 1)[None, :] * K + k[:, None]
-        wait_for_previous_kernel(PDL == 1)
+        wait_for_previous_kernel(PDL)
         acc0 = tl.zeros((BLOCK_M, BLOCK_R), dtype=tl.float32)
         acc1 = acc0
         acc2 = acc0
@@ -56,10 +56,8 @@ def _lora_shrink_tiled_kernel(
             tl.store(out + num_splits * R, acc1.to(out_type), mask=stored)
         if S > 2:
             tl.store(out + 2 * num_splits * R, acc2.to(out_type), mask=stored)
-    if PDL == 2:
-        wait_for_previous_kernel(True)
-    elif slot < 0:
-        wait_for_previous_kernel(PDL == 1)
+    else:
+        wait_for_previous_kernel(PDL)
 
 
 def lora_shrink_tiled(

@@ -23,7 +23,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 from lorikeet.kernels import lora_linear
-from lorikeet.kernels.config import TOKEN_BUCKETS
+from lorikeet.kernels.config import TOKEN_BUCKETS, Device
 from lorikeet.kernels.tile_table import TILE_SIZES
 
 # (K, widths, rank): Llama-8B's qkv and down, odd sizes that no alignment hint fits, and a large rank.
@@ -34,6 +34,13 @@ LAYERS = (
     (3072, (8192, 8192), 320),
 )
 NUM_SLOTS = 4
+# Shared memory that one program can have, by capability.
+DEVICES = {
+    80: Device(capability=(8, 0), shared_bytes=166_912),
+    89: Device(capability=(8, 9), shared_bytes=101_376),
+    90: Device(capability=(9, 0), shared_bytes=232_448),
+    100: Device(capability=(10, 0), shared_bytes=232_448),
+}
 
 
 class AbsentDriver:
@@ -55,13 +62,13 @@ class AbsentDriver:
 def compile_layers(capability: int, layers: Any = LAYERS) -> Iterator[dict[str, Any]]:
     triton.runtime.driver.set_active(AbsentDriver(capability))
     seen: set[str] = set()
-    for kernel in capture_launches(capability >= 90, layers):
+    for kernel in capture_launches(DEVICES[capability], layers):
         if kernel.hash not in seen:
             seen.add(kernel.hash)
             yield {"kernel": kernel.name, **resources(kernel)}
 
 
-def capture_launches(pdl: bool, layers: Any) -> list[Any]:
+def capture_launches(device: Device, layers: Any) -> list[Any]:
     compiled = []
     run = JITFunction.run
 
@@ -71,13 +78,13 @@ def capture_launches(pdl: bool, layers: Any) -> list[Any]:
     JITFunction.run = compile_only
     try:
         for k, widths, rank in layers:
-            launch_every_bucket(k, widths, rank, pdl)
+            launch_every_bucket(k, widths, rank, device)
     finally:
         JITFunction.run = run
     return compiled
 
 
-def launch_every_bucket(k: int, widths: tuple[int, ...], rank: int, pdl: bool) -> None:
+def launch_every_bucket(k: int, widths: tuple[int, ...], rank: int, device: Device) -> None:
     lora_a = [torch.empty(NUM_SLOTS, 1, rank, k, dtype=torch.bfloat16) for _ in widths]
     lora_b = [torch.empty(NUM_SLOTS, 1, width, rank, dtype=torch.bfloat16) for width in widths]
     tables = [torch.empty(0, 3, dtype=torch.int32) for _ in TILE_SIZES]
@@ -85,7 +92,7 @@ def launch_every_bucket(k: int, widths: tuple[int, ...], rank: int, pdl: bool) -
         x = torch.empty(num_tokens, k, dtype=torch.bfloat16)
         y = torch.empty(num_tokens, sum(widths), dtype=torch.bfloat16)
         rows = torch.empty(num_tokens, dtype=torch.int32)
-        lora_linear.lora_slices(y, x, lora_a, lora_b, tables, rows, True, pdl)
+        lora_linear.lora_slices(y, x, lora_a, lora_b, tables, rows, True, device)
 
 
 def resources(kernel: Any) -> dict[str, int]:

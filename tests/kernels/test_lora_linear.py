@@ -159,7 +159,7 @@ def test_any_map(slots: list[int], rank: int, device: str) -> None:
 
 
 SHRINKS = {
-    "gemv": ShrinkConfig("gemv", 4, 8, 64, 64),
+    "gemv": ShrinkConfig("gemv", 4, 8, 128, 128),
     "swap": ShrinkConfig("swap", 16, 16, 64, 32),
     "tiled": ShrinkConfig("tiled", 32, 16, 128, 64),
 }
@@ -175,7 +175,7 @@ EXPANDS = {
 @pytest.mark.parametrize("shrink", SHRINKS)
 @pytest.mark.parametrize("k", [256, 201])
 def test_every_pair_of_kernels(k: int, shrink: str, expand: str, device: str) -> None:
-    problem = make_problem(mixed(70, 3), k, (80, 48, 16), 24, 3, torch.float16, device)
+    problem = make_problem(mixed(30, 3), k, (80, 48, 16), 24, 3, torch.float16, device)
     expected = problem.expected()
     operator.lora_slices_with(
         problem.y, problem.x, problem.lora_a, problem.lora_b, problem.step.tile_tables, problem.step.rows,
@@ -187,6 +187,7 @@ def test_every_pair_of_kernels(k: int, shrink: str, expand: str, device: str) ->
 def test_operator_contract(device: str) -> None:
     problem = make_problem([0, -1, 1], 64, (32, 16), 16, 2, torch.float16, device)
     step = problem.step
+    pytest.importorskip("sympy")  # the tracing part of PyTorch needs it
     torch.library.opcheck(
         torch.ops.lorikeet.lora_linear.default,
         (problem.y, problem.x, problem.lora_a, problem.lora_b, step.tile_tables, step.rows, HAVE_ADAPTER, True),
