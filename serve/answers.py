@@ -1,7 +1,8 @@
 """Sends OpenAI's error object as a whole ASGI response."""
 
-from lorikeet.serve.errors import error_body
 from starlette.types import Send
+
+from lorikeet.serve.errors import error_body
 
 
 async def send_error(

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI, Response
 from fastapi.responses import HTMLResponse, JSONResponse
+from prometheus_client import CollectorRegistry, disable_created_metrics
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 from lorikeet.serve.body_limit import BodyLimit
 from lorikeet.serve.exposition import exposition
 from lorikeet.serve.gate import Gate
@@ -12,8 +15,6 @@ from lorikeet.serve.metrics import Metrics, StartupCollector
 from lorikeet.serve.settings import Settings
 from lorikeet.serve.status import status_document, status_page
 from lorikeet.serve.timeline import Timeline
-from prometheus_client import CollectorRegistry, disable_created_metrics
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 OWN_ROUTES = frozenset({"/livez", "/readyz", "/health", "/metrics", "/status", "/status.json"})
 
@@ -29,7 +30,7 @@ class Application:
 
 def build_app(settings: Settings, lifecycle: Lifecycle, timeline: Timeline) -> Application:
     """Build everything that answers HTTP. vLLM's application is put into `gate.app` when it exists."""
-    disable_created_metrics()  # they would double the number of series
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the series
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     registry.register(StartupCollector(lifecycle, timeline))

@@ -2,12 +2,13 @@
 
 from contextlib import suppress
 
-from lorikeet.serve.answers import send_error
-from lorikeet.serve.metrics import Metrics
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lorikeet.serve.answers import send_error
+from lorikeet.serve.metrics import Metrics
 
-class BodyTooLarge(Exception):
+
+class BodyTooLargeError(Exception):
     """The body went over the limit while the application was reading it."""
 
 
@@ -35,7 +36,7 @@ class BodyLimit:
             message = await receive()
             num_bytes += len(message.get("body", b""))
             if num_bytes > self._max_bytes:
-                raise BodyTooLarge
+                raise BodyTooLargeError
             return message
 
         async def send_unless_over(message: Message) -> None:
@@ -45,12 +46,13 @@ class BodyLimit:
                 answered = True
                 await send(message)
 
-        with suppress(BodyTooLarge):
+        with suppress(BodyTooLargeError):
             await self._app(scope, receive_bounded, send_unless_over)
         if not answered:
             await self._refuse(send)
 
     async def _refuse(self, send: Send) -> None:
         self._metrics.requests_rejected.labels("body_too_large").inc()
-        message = f"The request body is larger than {self._max_bytes} bytes. Send less, or raise LORIKEET_MAX_BODY_BYTES."
+        limit = f"The request body is larger than {self._max_bytes} bytes."
+        message = f"{limit} Send less, or raise LORIKEET_MAX_BODY_BYTES."
         await send_error(send, 413, message, "invalid_request_error", close=True)

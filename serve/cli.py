@@ -3,9 +3,16 @@
 import os
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
+from lorikeet.serve.demo.arguments import demo_arguments
+from lorikeet.serve.engine import check_model_path, parse_arguments
+from lorikeet.serve.engine_defaults import set_environment
 from lorikeet.serve.errors import LorikeetError
+from lorikeet.serve.launch import Launch
+from lorikeet.serve.listen import bind, read_address
+from lorikeet.serve.settings import read_settings
 from lorikeet.serve.timeline import process_start_mono
 
 USAGE = """usage: lorikeet serve MODEL [any vllm serve argument] [--debug]
@@ -33,43 +40,47 @@ def main() -> None:
 
 def _serve(command: str, argv: list[str]) -> int:
     start_mono = process_start_mono()
-    # Imported here so that a usage error costs nothing; none of these imports vLLM or torch.
-    import uvloop
-    from lorikeet.serve.engine import check_model_path, parse_arguments
-    from lorikeet.serve.engine_defaults import set_environment
-    from lorikeet.serve.listen import bind, read_address
-    from lorikeet.serve.log import set_up_logging
-    from lorikeet.serve.processes import kill_descendants
-    from lorikeet.serve.server import Server
-    from lorikeet.serve.settings import read_settings
-
     if "--debug" in argv:
         argv.remove("--debug")
         os.environ["LORIKEET_DEBUG"] = "1"
     settings = read_settings()
     set_environment(os.environ)
-    set_up_logging(settings.access_log)
     if {"-h", "--help"} & set(argv) or any(argument.startswith("--help=") for argument in argv):
         parse_arguments(argv)  # prints, and exits
     if command == "serve" and argv and not argv[0].startswith("-"):
         check_model_path(argv[0])  # before the seconds that vLLM's import takes
     address = read_address(argv)
-    with tempfile.TemporaryDirectory(prefix="start-", dir=settings.run_dir) as folder, bind(address) as sock:
-        os.environ["LORIKEET_RUN_DIR"] = folder  # where this start's processes write their journals
-        if command == "demo":
-            from lorikeet.serve.demo.arguments import demo_arguments
 
-            argv = [*demo_arguments(settings.cache_dir), *argv]
-        try:
-            code = uvloop.run(Server(argv, settings, Path(folder), start_mono).run(address, sock))
-        except LorikeetError as exc:
-            if settings.debug:
-                raise
-            code = 1
-            print(f"lorikeet: {exc}", file=sys.stderr)
-        if num_left := kill_descendants():
-            print(f"lorikeet: ended {num_left} processes of the engine", file=sys.stderr)
+    def arguments() -> list[str]:
+        """vLLM's arguments; called after the socket answers, since the demo's model takes a while to make."""
+        return [*demo_arguments(settings.cache_dir), *argv] if command == "demo" else argv
+
+    with bind(address) as sock, tempfile.TemporaryDirectory(prefix="start-", dir=settings.run_dir) as folder:
+        os.environ["LORIKEET_RUN_DIR"] = folder  # where this start's processes write their journals
+        launch = Launch(arguments, settings, Path(folder), start_mono, address, sock)
+        code = _run(launch)
     sys.stdout.flush()
     sys.stderr.flush()
     # A start that was cut short leaves a thread inside vLLM, which an ordinary exit would wait for.
     os._exit(code)
+
+
+def _run(launch: Launch) -> int:
+    # FastAPI takes a second to import: the socket listens by now, and holds what comes meanwhile.
+    import uvloop
+
+    from lorikeet.serve.log import set_up_logging
+    from lorikeet.serve.processes import kill_descendants
+    from lorikeet.serve.server import Server
+
+    set_up_logging(launch.settings.access_log)
+    try:
+        return uvloop.run(Server(launch).run())
+    except LorikeetError as exc:
+        if launch.settings.debug:
+            traceback.print_exc()
+        print(f"lorikeet: {exc}", file=sys.stderr)
+        return 1
+    finally:
+        if num_left := kill_descendants():
+            print(f"lorikeet: ended {num_left} processes of the engine", file=sys.stderr)

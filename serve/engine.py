@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from starlette.types import ASGIApp
+
 from lorikeet.serve.engine_defaults import NUM_QUEUED_PER_RUNNING
 from lorikeet.serve.errors import StartError
-from starlette.types import ASGIApp
 
 # Arguments of `vllm serve` that need a server of another shape: one process, one TCP socket is ours.
 REFUSED = {

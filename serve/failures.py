@@ -2,21 +2,28 @@
 
 import re
 
-from lorikeet.serve.errors import LorikeetError
 from pydantic import ValidationError
+
+from lorikeet.serve.errors import LorikeetError
 
 MAX_CHARACTERS = 600
 # What vLLM and its libraries say → what to do about it.
 REMEDIES = (
-    (r"out of memory|is less than desired|less than requested memory|No available memory for the cache blocks",
-     "free memory, lower --gpu-memory-utilization, or set --kv-cache-memory-bytes"),
-    (r"larger than the maximum number of tokens that can be stored in KV cache", "lower --max-model-len"),
+    (
+        r"out of memory|is less than desired|less than requested memory|No available memory for the cache",
+        "free memory, lower --gpu-memory-utilization, or set --kv-cache-memory-bytes",
+    ),
+    (r"maximum number of tokens that can be stored in KV cache", "lower --max-model-len"),
     (r"does not support LoRA", "pass --no-enable-lora to serve it without adapters"),
-    (r"Invalid repository ID or local directory|is not a local folder and is not a valid model identifier",
-     "name a folder, or a model hub's owner/name that this machine can reach"),
-    (r"couldn't connect to|Failed to resolve|LocalEntryNotFound|offline mode",
-     "the model hub can't be reached: name a local folder"),
-)  # fmt: skip
+    (
+        r"Invalid repository ID or local directory|is not a local folder and is not a valid model",
+        "name a folder, or a model hub's owner/name that this machine can reach",
+    ),
+    (
+        r"couldn't connect to|Failed to resolve|LocalEntryNotFound|offline mode",
+        "the model hub can't be reached: name a local folder",
+    ),
+)
 
 
 def describe_failure(error: BaseException, root_cause: str | None = None) -> str:

@@ -3,11 +3,12 @@
 import re
 import string
 
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from lorikeet.serve.answers import send_error
 from lorikeet.serve.lifecycle import Lifecycle, State
 from lorikeet.serve.metrics import Metrics
 from lorikeet.serve.timeline import Timeline
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # What vLLM registers beyond these answers 404: without a key it would load adapters, run inference, scale.
 OPEN_ROUTES = re.compile(
@@ -76,11 +77,17 @@ class Gate:
             await send({"type": "websocket.close", "code": 1013})
             return
         self._metrics.requests_rejected.labels(state.value).inc()
-        message = {
-            State.STARTING: f"The server is starting ({self._timeline.current_phase()}, {self._timeline.seconds:.0f} s).",
-            State.DRAINING: "The server is shutting down and takes no new work.",
-        }.get(state, f"The server has failed: {self._lifecycle.reason or 'the engine died'}.")
-        await send_error(send, 503, message, "service_unavailable", retry_after_s=self._retry_after_s)
+        await send_error(
+            send, 503, self._describe_state(), "service_unavailable", retry_after_s=self._retry_after_s
+        )
+
+    def _describe_state(self) -> str:
+        state, timeline = self._lifecycle.state, self._timeline
+        if state is State.STARTING:
+            return f"The server is starting ({timeline.current_phase()}, {timeline.seconds:.0f} s)."
+        if state is State.DRAINING:
+            return "The server is shutting down and takes no new work."
+        return f"The server has failed: {self._lifecycle.reason}."
 
 
 def _is_sound(header: tuple[bytes, bytes]) -> bool:

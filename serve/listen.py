@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+
 from lorikeet.serve.errors import StartError
 
 BACKLOG = 2048

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
-from lorikeet.serve.lifecycle import Lifecycle, State
-from lorikeet.serve.timeline import Timeline
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+
+from lorikeet.serve.lifecycle import Lifecycle, State
+from lorikeet.serve.timeline import Timeline
 
 # Seconds; from one decode step of a small model to a long request. Ratio at most 2.5 between neighbours.
 LATENCY_BUCKETS = (
@@ -37,7 +38,7 @@ LATENCY_BUCKETS = (
 
 
 class Metrics:
-    """The request metrics. `adapter` is the name of the base model or of a loaded adapter, never client text."""
+    """The request metrics. `adapter` is the base model's name or a loaded adapter's, never client text."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(

@@ -37,7 +37,7 @@ class MeasuredEngine:
     async def generate(
         self, prompt: Any, sampling_params: Any, request_id: str, **options: Any
     ) -> AsyncIterator[Any]:
-        """The client's `generate`, item by item as they come. Cancelled or left early, the inner one is closed too."""
+        """The client's `generate`; cancelled or left early, the inner one is closed too."""
         lora_request = options.get("lora_request")
         measure = Measure(self._metrics, lora_request.lora_name if lora_request else self._base_name)
         try:

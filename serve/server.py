@@ -3,17 +3,17 @@
 import asyncio
 import os
 import signal
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import uvicorn
+
 from lorikeet.kernels.journal import STARTED, Journal
 from lorikeet.serve.app import build_app
 from lorikeet.serve.errors import StartError
 from lorikeet.serve.failures import describe_failure
+from lorikeet.serve.launch import Launch
 from lorikeet.serve.lifecycle import Lifecycle, State
 from lorikeet.serve.listen import Address
 from lorikeet.serve.log import logger
@@ -28,20 +28,18 @@ ENGINE_STOP_S = 10.0  # for the engine's processes to end by themselves
 
 
 class Server:
-    """One run of `lorikeet serve`, on a socket that listens already."""
+    """One run of `lorikeet serve`."""
 
-    def __init__(self, argv: list[str], settings: Settings, run_folder: Path, start_mono: float) -> None:
-        self._argv = argv
-        self._settings = settings
-        self._run_folder = run_folder
-        self._start_mono = start_mono
-        self._journal = Journal(run_folder, "api")
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._settings = launch.settings
+        self._journal = Journal(launch.run_folder, "api")
         self._lifecycle = Lifecycle()
-        self._timeline = Timeline(run_folder, start_mono)
-        self._app = build_app(settings, self._lifecycle, self._timeline)
+        self._timeline = Timeline(launch.run_folder, launch.start_mono)
+        self._app = build_app(launch.settings, self._lifecycle, self._timeline)
         self._stop = asyncio.Event()
 
-    async def run(self, address: Address, sock: socket.socket) -> int:
+    async def run(self) -> int:
         """Serve until a signal ends it (returns 0) or the engine dies (returns 1).
 
         Raises:
@@ -49,9 +47,9 @@ class Server:
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._take_signal, number)
-        http = _HttpServer(_http_config(self._app.asgi, self._settings, address))
-        serving = asyncio.create_task(http.serve(sockets=[sock]))
-        logger.info("listening on %s", address)
+        http = _HttpServer(_http_config(self._app.asgi, self._settings, self._launch.address))
+        serving = asyncio.create_task(http.serve(sockets=[self._launch.sock]))
+        logger.info("listening on %s", self._launch.address)
         try:
             return await self._live()
         finally:
@@ -76,9 +74,7 @@ class Server:
     async def _start(self) -> Started:
         progress = asyncio.create_task(self._log_phases())
         try:
-            started = await start(
-                self._argv, self._settings.drain_s, self._journal, self._app.metrics, self._start_mono
-            )
+            started = await start(self._launch, self._journal, self._app.metrics)
         except Exception as exc:
             self._timeline.refresh()
             reason = describe_failure(exc, self._timeline.failure)
@@ -87,7 +83,7 @@ class Server:
         finally:
             progress.cancel()
         self._timeline.finish()
-        (self._run_folder / STARTED).touch()
+        (self._launch.run_folder / STARTED).touch()
         self._app.gate.app = started.app
         self._lifecycle.enter(State.READY)
         logger.info("ready to serve %s after %s", started.engine.model_name, self._describe_phases())

@@ -3,9 +3,10 @@
 import os
 from pathlib import Path
 
-from lorikeet.serve.errors import SettingsError
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from lorikeet.serve.errors import SettingsError
 
 PREFIX = "LORIKEET_"
 

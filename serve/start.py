@@ -7,13 +7,15 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from starlette.types import ASGIApp
+
 from lorikeet.kernels.journal import Journal
 from lorikeet.serve import engine as vllm_engine
 from lorikeet.serve.engine import Engine
 from lorikeet.serve.engine_defaults import default_arguments
+from lorikeet.serve.launch import Launch
 from lorikeet.serve.metrics import Metrics
 from lorikeet.serve.request_metrics import MeasuredEngine
-from starlette.types import ASGIApp
 
 T = TypeVar("T")
 
@@ -27,15 +29,13 @@ class Started:
     lifespan: AsyncExitStack
 
 
-async def start(
-    argv: list[str], drain_s: float, journal: Journal, metrics: Metrics, start_mono: float
-) -> Started:
-    """Start the engine that `argv` describes and build its application.
+async def start(launch: Launch, journal: Journal, metrics: Metrics) -> Started:
+    """Start the engine that `launch.arguments` describe and build its application.
 
     Raises:
         Exception: anything that vLLM raises on the way, and StartError for what we check ourselves.
     """
-    engine = await _start_engine(argv, drain_s, journal, start_mono)
+    engine = await _start_engine(launch, journal)
     with journal.phase("app"):
         client = MeasuredEngine(engine.client, metrics, engine.model_name)
         app: Any = await vllm_engine.build_openai_app(engine, client)
@@ -48,10 +48,11 @@ async def start(
     return Started(engine, app, lifespan)
 
 
-async def _start_engine(argv: list[str], drain_s: float, journal: Journal, start_mono: float) -> Engine:
+async def _start_engine(launch: Launch, journal: Journal) -> Engine:
     def build() -> Engine:
-        journal.write("begin", "import", mono=start_mono)
-        args = vllm_engine.parse_arguments([*default_arguments(drain_s), *argv])
+        journal.write("begin", "import", mono=launch.start_mono)
+        arguments = [*default_arguments(launch.settings.drain_s), *launch.arguments()]
+        args = vllm_engine.parse_arguments(arguments)
         vllm_engine.check_model_path(args.model)
         journal.write("end", "import")
         with journal.phase("config"):

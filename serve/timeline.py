@@ -84,7 +84,7 @@ class Timeline:
         return [*times, PhaseTime(OTHER, API, max(0.0, now - self.start_mono - counted_s), False)]
 
     def refresh(self) -> None:
-        """Read what the journals gained since the last call; a line still being written waits for the next."""
+        """Read what the journals gained since the last call; half a line waits for the next."""
         if self.end_mono is not None:
             return
         lines = []

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lorikeet.serve.demo.adapters import adapter_paths
+from lorikeet.serve.demo.adapter_paths import adapter_paths
 from lorikeet.serve.demo.smollm2 import DEMO_NAME, prepare
 
 MAX_TOKENS = 2048

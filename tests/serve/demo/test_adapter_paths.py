@@ -10,7 +10,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lorikeet.serve.demo.adapters import adapter_paths
+from lorikeet.serve.demo.adapter_paths import adapter_paths
 from lorikeet.serve.demo.smollm2 import BASE_MODEL
 from lorikeet.serve.demo.texts import HELD_OUT
 from lorikeet.serve.demo.train_adapters import RECIPES
