@@ -84,8 +84,10 @@ class ExpandConfig:
     def __post_init__(self) -> None:
         assert self.block_m in TILE_SIZES
 
-    def fit(self, num_splits: int, shared_bytes: int) -> "ExpandConfig":
+    def fit(self, rank: int, num_splits: int, shared_bytes: int) -> "ExpandConfig":
         """The same with as many pipeline stages as shared memory holds, partial sums included."""
+        if rank <= self.block_r:
+            return replace(self, num_stages=1)  # there is no loop over the rank
         partial = num_splits * self.block_m * self.block_r * (2 if num_splits == 1 else 4)
         stage = self.block_n * self.block_r * 2 + partial
         return replace(self, num_stages=max(1, min(self.num_stages, shared_bytes // stage)))
@@ -109,13 +111,18 @@ def default_shrink_config(
         chunk = 2048 if k * num_slices >= 12288 and 4 < tokens <= 16 else 1024
         chunk = min(chunk, power_of_two_at_least(k))
         return ShrinkConfig("gemv", 4, min(power_of_two_at_least(rank), 16), chunk, chunk, 8, pdl=pdl)
-    if tokens <= (512 if rank <= 64 else 128):
-        wanted = _swap_chunk(k, num_slices, rank, num_slots, tokens)
-        block_m = 32 if 32 < rank <= 64 and tokens > 128 else 16
-        config = ShrinkConfig("swap", block_m, rank_block(rank), even_chunk(k, wanted, 128), 128, pdl=pdl)
+    block_r = rank_block(rank)
+    if tokens <= 128 or (rank <= 64 and tokens <= 512) or (tokens <= 256 and k <= 4096):
+        block_m = 32 if tokens > 128 else 16
+        chunk = even_chunk(k, _swap_chunk(k, num_slices, rank, num_slots, tokens), 128)
+        config = ShrinkConfig("swap", block_m, block_r, chunk, 128, pdl=pdl)
+    elif rank <= 128:
+        chunk = even_chunk(k, _tiled_chunk(k, num_slices, rank, tokens), 128)
+        config = ShrinkConfig("tiled", 64, block_r, chunk, 128, num_stages=3)
     else:
-        wanted = _tiled_chunk(k, num_slices, rank, tokens)
-        config = ShrinkConfig("tiled", 64, rank_block(rank), even_chunk(k, wanted, 64), 64, pdl=pdl)
+        chunk = even_chunk(k, _tiled_chunk(k, num_slices, rank, tokens), 64)
+        large = num_slices >= 3 and tokens >= 2048
+        config = ShrinkConfig("tiled", 128 if large else 64, block_r, chunk, 64, 8 if large else 4)
     return config.fit(num_slices, device.shared_bytes)
 
 
@@ -125,36 +132,39 @@ def default_expand_config(
     tokens = token_bucket(num_tokens)
     pdl = device.dependent_launch and tokens <= MAX_PDL_TOKENS
     block_r = rank_block(rank)
-    if rank <= 64 and tokens <= 512:
-        block_m = 32 if rank > 32 and tokens > 128 else 16
-        num_warps = 8 if rank > 32 and tokens <= 128 else 4
-        config = ExpandConfig("swap", block_m, 256, block_r, num_warps=num_warps, pdl=pdl)
+    if rank <= 32 and tokens <= 512:
+        config = ExpandConfig("swap", 16, 256, block_r, pdl=pdl)
     elif tokens <= 128:
-        wide = rank <= 128
-        config = ExpandConfig("swap", 16, 256 if wide else 128, 128 if wide else 64, pdl=pdl)
+        block_n = 128 if rank > 128 else 256
+        block_r = 128 if 64 < rank <= 128 else 64
+        config = ExpandConfig("swap", 16, block_n, block_r, num_warps=8 if rank <= 64 else 4, pdl=pdl)
+    elif rank <= 32:
+        config = ExpandConfig("tiled", 32, 128, block_r, blocks=8 if sum(n) > 4096 else 4)
     elif rank <= 64:
-        config = ExpandConfig("tiled", 64 if rank > 32 else 32, 128, block_r, 4, 8 if rank > 32 else 4)
+        wide = tokens > 1024 and (tokens > 4096 or sum(n) > 4096)
+        blocks = 8 if tokens > 1024 else 4
+        config = ExpandConfig("tiled", 64, 128 if wide else 64, block_r, blocks, num_warps=8 if wide else 4)
     else:
-        config = ExpandConfig("tiled", 64, 128, block_r, num_stages=3 if tokens <= 1024 else 2)
+        config = ExpandConfig("tiled", 64, 128, block_r)
     if not device.warpgroup_products:
         config = replace(config, num_warps=8)
-    return config.fit(num_splits, device.shared_bytes)
+    return config.fit(rank, num_splits, device.shared_bytes)
 
 
 def _swap_chunk(k: int, num_slices: int, rank: int, num_slots: int, tokens: int) -> int:
     if rank <= 64:
-        if tokens <= 64 or (rank <= 32 and tokens <= 128):
-            return 512
-        return 2048 if rank <= 32 and k * num_slices > 4096 else 1024
+        few = tokens <= 128 if rank <= 32 else tokens <= 64 and k <= 8192
+        return 512 if few else 2048 if rank > 32 and tokens > 256 else 1024
     return 1024 if min(tokens, num_slots) <= 4 or (rank <= 128 and k * num_slices <= 4096) else 2048
 
 
 def _tiled_chunk(k: int, num_slices: int, rank: int, tokens: int) -> int:
     if rank <= 64:
-        return 1024 if num_slices == 1 and k <= 4096 else 2048
-    if tokens <= 256:
-        return 1536
-    return k if tokens > 1024 and k <= 8192 else 4096
+        short = num_slices == 1 and k <= 4096
+        if tokens <= 1024 or (short and tokens <= 4096) or (rank <= 32 and tokens <= 2048 and k <= 4096):
+            return 1024
+        return 4096 if rank > 32 and (k > 4096 or tokens > 4096) else 2048
+    return 4096 if rank <= 128 or tokens <= 1024 or k > 8192 else k
 
 
 def even_chunk(k: int, wanted: int, block_k: int) -> int:

@@ -47,13 +47,13 @@ def _lora_expand_swap_kernel(
             acc = tl.dot(b, v.to(weight_type), acc)
         else:
             wait_for_previous_kernel(PDL)
-            if ADD_INPUTS:
-                y = tl.load(y_ptrs, mask=stored, other=0.0)
             for first_r in tl.range(0, R, BLOCK_R, num_stages=STAGES):
                 in_rank = (r < R - first_r) | (R % BLOCK_R == 0)
                 b = tl.load(b_ptrs + first_r, mask=in_rank[None, :], other=0.0)
                 v = sum_splits(partial_ptrs + first_r, in_rank[:, None], R, SPLITS)
                 acc = tl.dot(b, v.to(weight_type), acc)
+            if ADD_INPUTS:
+                y = tl.load(y_ptrs, mask=stored, other=0.0)
         if ADD_INPUTS:
             acc += y.to(tl.float32)
         tl.store(y_ptrs, acc.to(y_ptr.dtype.element_ty), mask=stored)

@@ -37,9 +37,9 @@ def _lora_expand_tiled_kernel(
         out_type: tl.constexpr = y_ptr.dtype.element_ty
         stored = in_tile[:, None] & (n < N)[None, :]
         wait_for_previous_kernel(PDL)
-        if ADD_INPUTS:
-            y = tl.load(y_ptrs, mask=stored, other=0.0)
         if R <= BLOCK_R:
+            if ADD_INPUTS:
+                y = tl.load(y_ptrs, mask=stored, other=0.0)
             in_rank = (r < R) | (R == BLOCK_R)
             b_ptrs = b_ptr + n.to(tl.int64)[None, :] * R + r[:, None]
             b = tl.load(b_ptrs, mask=(n < N)[None, :] & in_rank[:, None], other=0.0)
@@ -65,7 +65,7 @@ def _lora_expand_tiled_kernel(
                 b = tl.load(b_ptrs + first_r, mask=in_rank[:, None], other=0.0)
                 acc = tl.dot(v.to(weight_type), b, acc)
             if ADD_INPUTS:
-                acc += y.to(tl.float32)
+                acc += tl.load(y_ptrs, mask=stored, other=0.0).to(tl.float32)
             tl.store(y_ptrs, acc.to(out_type), mask=stored)
     else:
         wait_for_previous_kernel(PDL)

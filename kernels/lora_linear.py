@@ -53,6 +53,19 @@ def lora_linear(
     if no_lora_flag_cpu.item() or x.shape[0] == 0:
         return
     calls["lora_linear"] += 1
+    lora_linear_of(y, x, lora_a, lora_b, tile_tables, rows, add_inputs)
+
+
+def lora_linear_of(
+    y: torch.Tensor,
+    x: torch.Tensor,
+    lora_a: Sequence[torch.Tensor],
+    lora_b: Sequence[torch.Tensor],
+    tile_tables: Sequence[torch.Tensor],
+    rows: torch.Tensor,
+    add_inputs: bool,
+) -> None:
+    """`lora_linear` without the count and the flag."""
     device = device_of(x.device)
     x = _aligned(x)
     first_column = 0

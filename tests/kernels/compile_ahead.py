@@ -101,9 +101,14 @@ def resources(kernel: Any) -> dict[str, int]:
         cubin.write(kernel.asm["cubin"])
         cubin.flush()
         report = subprocess.run(
-            [tools / "cuobjdump", "--dump-resource-usage", cubin.name], check=True, capture_output=True, text=True
+            [tools / "cuobjdump", "--dump-resource-usage", cubin.name],
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout
-    usage = SimpleNamespace(**{key: int(value) for key, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", report)})
+    usage = SimpleNamespace(
+        **{key: int(value) for key, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", report)}
+    )
     ptx = kernel.asm["ptx"]
     return {
         "registers": usage.REG,

@@ -12,7 +12,9 @@ import torch
 
 HAS_GPU = torch.cuda.is_available()
 if not HAS_GPU:
-    assert "triton" not in sys.modules, "triton was imported before tests/kernels could choose its interpreter"
+    assert "triton" not in sys.modules, (
+        "triton was imported before tests/kernels could choose its interpreter"
+    )
     os.environ["TRITON_INTERPRET"] = "1"
     import triton.experimental.gluon  # noqa: F401  # its import looks at the variable, once needed
 import lorikeet.kernels.lora_linear  # noqa: F401

@@ -190,7 +190,16 @@ def test_operator_contract(device: str) -> None:
     pytest.importorskip("sympy")  # the tracing part of PyTorch needs it
     torch.library.opcheck(
         torch.ops.lorikeet.lora_linear.default,
-        (problem.y, problem.x, problem.lora_a, problem.lora_b, step.tile_tables, step.rows, HAVE_ADAPTER, True),
+        (
+            problem.y,
+            problem.x,
+            problem.lora_a,
+            problem.lora_b,
+            step.tile_tables,
+            step.rows,
+            HAVE_ADAPTER,
+            True,
+        ),
     )
 
 
