@@ -175,7 +175,7 @@ def measure(layer: str, cell: Cell, weights: list[Weights], base_us: float) -> I
     active = len(set(slots))
     moved = active * cell.rank * (k * len(widths) + sum(widths)) + cell.num_tokens * (k + 2 * sum(widths))
     for name, implementation in (("vllm", stock(step, cell)), ("lorikeet", ours(step))):
-        check(name, implementation, Problem(y.clone(), x, *weights[0], step))
+        check(name, implementation, Problem(torch.randn_like(y), x, *weights[0], step))
         launches = [lambda w=w, f=implementation: f(y, x, *w) for w in weights]
         yield {
             "layer": layer,
