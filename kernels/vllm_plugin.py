@@ -5,18 +5,27 @@ API process when vLLM's parser is built, first thing in EngineCore, and in each 
 is imported; it can run twice in one process and must stay cheap: no kernels, no FlashInfer.
 """
 
+import importlib.util
+import multiprocessing
 import os
 from pathlib import Path
 
-from lorikeet.kernels.journal import STARTED
+from lorikeet.kernels.journal import STARTED, Journal, Process
+from lorikeet.kernels.parent import end_with_parent
 from lorikeet.kernels.quiet import one_line_failures
 
 
 def install() -> None:
     """Prepare this process; does nothing where Lorikeet's server is not running, as in plain `vllm serve`."""
     folder = run_folder()
-    if folder is not None and not debug():
+    if folder is None:
+        return
+    if not debug():
         one_line_failures(started=(folder / STARTED).exists)
+    end_with_parent()
+    # transformers probes for a package named `kernels`: our folder must not be found under its bare name.
+    found = [name for name in ("kernels", "serve") if importlib.util.find_spec(name)]
+    Journal(folder, _process()).write("note", "plugin", top_level=found)
 
 
 def run_folder() -> Path | None:
@@ -28,3 +37,9 @@ def run_folder() -> Path | None:
 def debug() -> bool:
     """Whether start-up failures show their tracebacks (`--debug`)."""
     return os.environ.get("LORIKEET_DEBUG", "").lower() in {"1", "true", "yes", "on"}
+
+
+def _process() -> Process:
+    if multiprocessing.parent_process() is None:
+        return "api"
+    return "worker" if "Worker" in multiprocessing.current_process().name else "engine"

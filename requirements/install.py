@@ -60,7 +60,9 @@ def install_cpu_torch(env: dict[str, str]) -> None:
 
 
 def uv_install(*arguments: str, env: dict[str, str], quietly: bool = False) -> None:
-    command = (str(VENV / "bin" / "uv"), "pip", "install", "--python", str(PYTHON), *arguments)
+    uv = str(VENV / "bin" / "uv")
+    # Compiled now, since every process of every start imports thousands of these files.
+    command = (uv, "pip", "install", "--compile-bytecode", "--python", str(PYTHON), *arguments)
     run(*command, env=env, stderr=subprocess.DEVNULL if quietly else None)
 
 
