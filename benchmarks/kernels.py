@@ -88,7 +88,9 @@ def main() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cells", choices=CELLS, default="bars")
     parser.add_argument("--commit", default="", help="commit under test, where git cannot say")
     parser.add_argument("--workers", type=int, default=4, help="processes that compile")
@@ -214,8 +216,11 @@ def ours(step: Step) -> Implementation:
 
 def stock(step: Step, cell: Cell) -> Implementation:
     """As PunicaWrapperGPU.add_lora_linear does it."""
-    from vllm.lora.ops.triton_ops import LoRAKernelMeta, lora_expand, lora_shrink
+    from vllm.lora.ops.triton_ops import LoRAKernelMeta, lora_expand, lora_shrink, utils
 
+    # It remembers strides by address alone, and weights of another shape may now lie there.
+    utils._LORA_A_PTR_DICT.clear()
+    utils._LORA_B_PTR_DICT.clear()
     meta = LoRAKernelMeta.make(cell.num_adapters, cell.num_tokens, device=DEVICE)
     meta.prepare_tensors(step.slot_of_token)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 import triton
 import triton.language as tl
+
 from lorikeet.kernels.config import ExpandConfig
 from lorikeet.kernels.device import column_block, pick, sum_splits, wait_for_previous_kernel
 from lorikeet.kernels.tile_table import max_tiles

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import torch
+
 from lorikeet.kernels.config import (
     Device,
     ExpandConfig,
@@ -23,13 +24,8 @@ from lorikeet.kernels.lora_expand_tiled import lora_expand_tiled
 from lorikeet.kernels.lora_shrink_gemv import lora_shrink_gemv
 from lorikeet.kernels.lora_shrink_swap import lora_shrink_swap
 from lorikeet.kernels.lora_shrink_tiled import lora_shrink_tiled
+from lorikeet.kernels.schema import SCHEMA
 from lorikeet.kernels.tile_table import TILE_SIZES
-
-# Changes with the operator's arguments or meaning: part of the compile cache's fingerprint.
-SCHEMA = (
-    "lora_linear(Tensor(a!) y, Tensor x, Tensor[] lora_a, Tensor[] lora_b, "
-    "Tensor[] tile_tables, Tensor rows, Tensor no_lora_flag_cpu, bool add_inputs) -> ()"
-)
 
 # Executions of the operator by Python, by operator name. Replays of a CUDA graph are not seen.
 calls: Counter[str] = Counter()
@@ -113,9 +109,7 @@ def lora_slices_with(
     num_splits = shrink.num_splits(k)
     # A single chunk is final: it can be rounded to B's dtype here, as expand does before it uses it.
     partial_type = x.dtype if num_splits == 1 and shrink.kernel != "gemv" else torch.float32
-    partial = torch.empty(
-        (x.shape[0], len(lora_a), num_splits, rank), dtype=partial_type, device=x.device
-    )
+    partial = torch.empty((x.shape[0], len(lora_a), num_splits, rank), dtype=partial_type, device=x.device)
     _SHRINK[shrink.kernel](x, lora_a, partial, _table(tile_tables, shrink.block_m), rows, shrink)
     _EXPAND[expand.kernel](y, partial, lora_b, _table(tile_tables, expand.block_m), rows, add_inputs, expand)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 import triton
 import triton.language as tl
+
 from lorikeet.kernels.config import ShrinkConfig
 from lorikeet.kernels.device import let_next_kernel_start, wait_for_previous_kernel
 from lorikeet.kernels.tile_table import max_tiles

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
+
 from lorikeet.kernels.tile_table import TILE_COLUMNS, TILE_SIZES, fill_tile_table, max_tiles
 
 _ALIGNMENT_BYTES = 256
@@ -65,16 +67,33 @@ def views(buffer: npt.NDArray[np.uint8], fields: dict[str, Field]) -> Arrays:
     }
 
 
+def tensor_views(buffer: torch.Tensor, fields: dict[str, Field]) -> dict[str, torch.Tensor]:
+    """`views` of a PyTorch buffer of bytes, on any device."""
+    types = {np.dtype(np.int32): torch.int32, np.dtype(np.int64): torch.int64}
+    return {
+        name: buffer[field.offset_bytes : field.offset_bytes + field.num_bytes]
+        .view(types[field.dtype])
+        .view(field.shape)
+        for name, field in fields.items()
+    }
+
+
 def slots_of(adapter_ids: Sequence[int], adapter_of_slot: Sequence[int | None]) -> npt.NDArray[np.int32]:
     """The slot of each adapter id; -1 for ids up to 0, which mean no adapter."""
     ids = np.asarray(adapter_ids, dtype=np.int64)
+    if len(ids) == 0:
+        return np.zeros(0, dtype=np.int32)
+    # A request's tokens are adjacent: look up each run of equal ids once.
+    first = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+    run_ids = ids[first]
     loaded = [(adapter, slot) for slot, adapter in enumerate(adapter_of_slot) if adapter is not None]
     known = np.array(sorted([(0, -1), *loaded]), dtype=np.int64)  # [num_loaded + 1, (id, slot)]
-    found = np.searchsorted(known[:, 0], ids).clip(max=len(known) - 1)
-    missing = (known[found, 0] != ids) & (ids > 0)
+    found = np.searchsorted(known[:, 0], run_ids).clip(max=len(known) - 1)
+    missing = (known[found, 0] != run_ids) & (run_ids > 0)
     if missing.any():
-        raise KeyError(int(ids[missing][0]))
-    return np.where(ids > 0, known[found, 1], -1).astype(np.int32)
+        raise KeyError(int(run_ids[missing][0]))
+    run_slots = np.where(run_ids > 0, known[found, 1], -1).astype(np.int32)
+    return np.repeat(run_slots, np.diff(first, append=len(ids)))
 
 
 def fill_step(
@@ -111,7 +130,10 @@ def _fill_groups(
     group_counts.fill(0)
     group_starts.fill(0)
     arrays[f"{kind}.slots"][: len(slots)] = slots
-    arrays[f"{kind}.rows"][: len(slots)] = np.argsort(slots, kind="stable")
+    arrays[f"{kind}.rows"][: len(slots)] = np.argsort(
+        slots.astype(np.int16),
+        kind="stable",  # a radix sort
+    )
     counts_by_slot = np.bincount(slots + 1, minlength=len(group_slots))
     used = np.flatnonzero(counts_by_slot)
     counts = counts_by_slot[used].astype(np.int32)

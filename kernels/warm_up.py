@@ -50,7 +50,9 @@ def _launch(lora_a: Weights, lora_b: Weights, num_tokens: int, add_inputs: bool)
     num_slots, _, _, k = lora_a[0].shape
     device, dtype = lora_a[0].device, lora_a[0].dtype
     tables = [
-        torch.full((max_tiles(num_tokens, num_slots, size), TILE_COLUMNS), -1, dtype=torch.int32, device=device)
+        torch.full(
+            (max_tiles(num_tokens, num_slots, size), TILE_COLUMNS), -1, dtype=torch.int32, device=device
+        )
         for size in TILE_SIZES
     ]
     lora_linear.lora_linear_of(

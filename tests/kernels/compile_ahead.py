@@ -62,13 +62,15 @@ class AbsentDriver:
 def compile_layers(capability: int, layers: Any = LAYERS) -> Iterator[dict[str, Any]]:
     triton.runtime.driver.set_active(AbsentDriver(capability))
     seen: set[str] = set()
-    for kernel in capture_launches(DEVICES[capability], layers):
-        if kernel.hash not in seen:
-            seen.add(kernel.hash)
-            yield {"kernel": kernel.name, **resources(kernel)}
+    for k, widths, rank in layers:
+        aligned = all(size % 16 == 0 for size in (k, *widths))
+        for kernel in capture_launches(DEVICES[capability], k, widths, rank):
+            if kernel.hash not in seen:
+                seen.add(kernel.hash)
+                yield {"kernel": kernel.name, "rank": rank, "aligned": aligned, **resources(kernel)}
 
 
-def capture_launches(device: Device, layers: Any) -> list[Any]:
+def capture_launches(device: Device, k: int, widths: tuple[int, ...], rank: int) -> list[Any]:
     compiled = []
     run = JITFunction.run
 
@@ -77,8 +79,7 @@ def capture_launches(device: Device, layers: Any) -> list[Any]:
 
     JITFunction.run = compile_only
     try:
-        for k, widths, rank in layers:
-            launch_every_bucket(k, widths, rank, device)
+        launch_every_bucket(k, widths, rank, device)
     finally:
         JITFunction.run = run
     return compiled
@@ -114,7 +115,7 @@ def resources(kernel: Any) -> dict[str, int]:
         "registers": usage.REG,
         "stack_bytes": usage.STACK + usage.LOCAL,
         "shared_bytes": kernel.metadata.shared,
-        "wide_loads": len(re.findall(r"ld\.global\S*\.v4\.b32|cp\.async\.cg\S* .*0x10|cp\.async\.cg", ptx)),
+        "wide_loads": len(re.findall(r"ld\.global\S*\.v4\.b32|cp\.async\.cg", ptx)),
         "narrow_loads": len(re.findall(r"ld\.global\S*\.b16|ld\.global\S*\.u16", ptx)),
     }
 

@@ -4,22 +4,38 @@ Triton decides when it is imported, so this must come before anything imports it
 taken back at once: processes started later by other tests must not inherit it.
 """
 
+import importlib.util
 import os
 import sys
+import warnings
 
 import pytest
 import torch
 
 HAS_GPU = torch.cuda.is_available()
-if not HAS_GPU:
+
+
+def import_interpreted() -> None:
     assert "triton" not in sys.modules, (
         "triton was imported before tests/kernels could choose its interpreter"
     )
     os.environ["TRITON_INTERPRET"] = "1"
-    import triton.experimental.gluon  # noqa: F401  # its import looks at the variable, once needed
-import lorikeet.kernels.lora_linear  # noqa: F401
+    importlib.import_module("triton.experimental.gluon")  # looks at the variable, once needed
+    importlib.import_module("lorikeet.kernels.lora_linear")
+    del os.environ["TRITON_INTERPRET"]
 
-os.environ.pop("TRITON_INTERPRET", None)
+
+def import_vllm() -> None:
+    """Its imports warn; ours must not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("vllm.lora.punica_wrapper.punica_gpu")
+
+
+if not HAS_GPU:
+    import_interpreted()
+if importlib.util.find_spec("vllm"):
+    import_vllm()
 
 
 @pytest.fixture(scope="session")
