@@ -1,4 +1,4 @@
-"""Time stock vLLM's LoRA operators and ours, in one process on one GPU, and append rows to results/kernels.jsonl.
+"""Time stock vLLM's LoRA operators and ours in one process; append rows to results/kernels.jsonl.
 
     python benchmarks/kernels.py --cells bars|grid|phi [--commit ID] [--workers N] [--out FILE]
 

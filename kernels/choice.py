@@ -11,7 +11,7 @@ OUR_WRAPPER = "lorikeet.kernels.punica_wrapper.LorikeetPunicaWrapper"
 MIN_CAPABILITY = (8, 0)
 
 
-class KernelsUnavailable(RuntimeError):
+class KernelsUnavailableError(RuntimeError):
     """Our kernels were asked for and cannot be used."""
 
 
@@ -34,7 +34,9 @@ def choose(
         return Choice("vllm", "off")
     choice = _choose(capability, batch_invariant, check)
     if mode == "on" and choice.implementation != "lorikeet":
-        raise KernelsUnavailable(f"LORIKEET_KERNELS=on: {choice.explanation}; set it to auto to use vLLM's")
+        raise KernelsUnavailableError(
+            f"LORIKEET_KERNELS=on: {choice.explanation}; set it to auto to use vLLM's"
+        )
     return choice
 
 

@@ -117,8 +117,9 @@ def default_shrink_config(
         chunk = even_chunk(k, _swap_chunk(k, num_slices, rank, num_slots, tokens), 128)
         config = ShrinkConfig("swap", block_m, block_r, chunk, 128, pdl=pdl)
     elif rank <= 128:
-        chunk = even_chunk(k, _tiled_chunk(k, num_slices, rank, tokens), 128)
-        config = ShrinkConfig("tiled", 64, block_r, chunk, 128, num_stages=3)
+        block_k = 128 if k % 16 == 0 else 64  # narrow loads go through registers
+        chunk = even_chunk(k, _tiled_chunk(k, num_slices, rank, tokens), block_k)
+        config = ShrinkConfig("tiled", 64, block_r, chunk, block_k, num_stages=3)
     else:
         chunk = even_chunk(k, _tiled_chunk(k, num_slices, rank, tokens), 64)
         large = num_slices >= 3 and tokens >= 2048

@@ -34,10 +34,7 @@ def _lora_shrink_gemv_kernel(
         k = split * CHUNK_K + tl.arange(0, CHUNK_K)
         a_ptr = pick(slice_id, a0_ptr, a1_ptr, a2_ptr) + slot.to(tl.int64) * R * K
         a_ptrs = a_ptr + tl.minimum(r, R - 1)[:, None] * K + k[None, :]
-        if EVEN_K:
-            a = tl.load(a_ptrs)  # [BLOCK_R, CHUNK_K]
-        else:
-            a = tl.load(a_ptrs, mask=(k < K)[None, :], other=0.0)
+        a = tl.load(a_ptrs, mask=(k < K)[None, :] | EVEN_K, other=0.0)  # [BLOCK_R, CHUNK_K]
         row0 = tl.load(rows_ptr + start).to(tl.int64)
         row1 = tl.load(rows_ptr + start + 1, mask=length > 1, other=0).to(tl.int64)
         row2 = tl.load(rows_ptr + start + 2, mask=length > 2, other=0).to(tl.int64)

@@ -50,4 +50,4 @@ class PinnedRing:
 
     @property
     def _on_gpu(self) -> bool:
-        return self.device_buffer.device.type == "cuda"
+        return bool(self.device_buffer.is_cuda)

@@ -6,6 +6,7 @@ metadata classes hold, so those are written too, with the same values.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import torch
 from lorikeet.kernels.tile_table import TILE_COLUMNS, TILE_SIZES, fill_tile_table, max_tiles
 
 _ALIGNMENT_BYTES = 256
-Arrays = dict[str, npt.NDArray[np.generic]]
+Arrays = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)

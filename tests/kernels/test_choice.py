@@ -2,7 +2,7 @@
 
 import pytest
 
-from lorikeet.kernels.choice import KernelsUnavailable, choose
+from lorikeet.kernels.choice import KernelsUnavailableError, choose
 from lorikeet.kernels.seams import Seam
 
 FITS = [Seam("a", True, "()", "()")]
@@ -28,7 +28,7 @@ def test_what_speaks_against_ours(
 ) -> None:
     choice = choose("auto", capability, batch_invariant, check=lambda: seams)
     assert (choice.implementation, choice.reason) == ("vllm", reason)
-    with pytest.raises(KernelsUnavailable, match="LORIKEET_KERNELS=on"):
+    with pytest.raises(KernelsUnavailableError, match="LORIKEET_KERNELS=on"):
         choose("on", capability, batch_invariant, check=lambda: seams)
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ MAX_SHARED_BYTES = {"80": 166_912, "89": 101_376, "90": 232_448, "100": 232_448}
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[dict[str, Any]]]]:
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """Two capabilities at a time: Triton compiles on one core."""
     cache = tmp_path_factory.mktemp("triton")
     found = {}
@@ -27,7 +26,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list
             out, errors = process.communicate(timeout=300)
             assert process.returncode == 0, errors[-2000:]
             found[capability] = [json.loads(line) for line in out.splitlines()]
-    yield found
+    return found
 
 
 def start(capability: str, cache: Path) -> "subprocess.Popen[str]":

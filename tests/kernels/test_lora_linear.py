@@ -61,7 +61,7 @@ def mixed(num_tokens: int, num_slots: int) -> list[int]:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("num_tokens", [1, 3, 17, 40, 130, 300])
+@pytest.mark.parametrize("num_tokens", [1, 3, 40, 130])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes(shape: str, num_tokens: int, dtype: torch.dtype, device: str) -> None:
     k, widths = SHAPES[shape]
@@ -69,7 +69,7 @@ def test_shapes(shape: str, num_tokens: int, dtype: torch.dtype, device: str) ->
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("num_tokens", [2, 33, 260])
+@pytest.mark.parametrize("num_tokens", [2, 140])
 @pytest.mark.parametrize("rank", RANKS)
 def test_ranks(rank: int, num_tokens: int, dtype: torch.dtype, device: str) -> None:
     check(make_problem(mixed(num_tokens, 3), 160, (64, 48), rank, 3, dtype, device))
