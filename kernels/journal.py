@@ -20,7 +20,7 @@ Event = Literal["begin", "end", "decision", "note"]
 
 
 class Journal:
-    """Appends this process's lines to `<folder>/<process>-<rank>-<pid>.jsonl`; None as folder writes nothing."""
+    """Appends this process's lines to a file of its own in `folder`; without a folder it writes nothing."""
 
     def __init__(self, folder: Path | None, process: Process, rank: int | None = None) -> None:
         self._process = process
@@ -41,7 +41,7 @@ class Journal:
             "phase": phase,
             "detail": detail,
         }
-        # One write() of a short line to a file opened for appending: readers never see half of two lines mixed.
+        # One write() of a short line to a file opened for appending: readers never see two lines mixed.
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, default=str) + "\n")
 

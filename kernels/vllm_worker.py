@@ -1,11 +1,12 @@
-"""The worker class given to vLLM as `--worker-cls`: the platform's own, with its start-up phases journalled."""
+"""The worker class given to vLLM as `--worker-cls`: the platform's own with its phases journalled."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from vllm.platforms import current_platform
+
 from lorikeet.kernels.journal import Journal
 from lorikeet.kernels.vllm_plugin import run_folder
-from vllm.platforms import current_platform
 
 if TYPE_CHECKING:
     from vllm.v1.worker.gpu_worker import Worker as PlatformWorker

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from starlette.types import ASGIApp
 
+from lorikeet.kernels.fingerprint import fingerprint
 from lorikeet.serve.engine_defaults import NUM_QUEUED_PER_RUNNING
 from lorikeet.serve.errors import StartError
 
@@ -98,14 +99,19 @@ def check_model_path(model: str) -> None:
         raise StartError(f"no such model: {model} doesn't exist; name a folder or a model hub's owner/name")
 
 
-def create_config(args: Namespace) -> Any:
-    """Resolve the arguments to vLLM's configuration; reads the model's config.json, loads no weights."""
+def create_config(args: Namespace, kernels: str) -> Any:
+    """Resolve the arguments to vLLM's configuration; reads the model's config.json, loads no weights.
+
+    `kernels` is how our LoRA kernels are asked for: part of vLLM's cache keys, so that graphs compiled
+    around stock operators are never reused with ours.
+    """
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.entrypoints.launchers.cli_args import propagate_flash_late_interaction
     from vllm.usage.usage_lib import UsageContext
     from vllm.utils.system_utils import set_ulimit
 
     set_ulimit()  # each connection is a file descriptor
+    args.additional_config = {**(args.additional_config or {}), "lorikeet": fingerprint(kernels)}
     engine_args = AsyncEngineArgs.from_cli_args(args)
     propagate_flash_late_interaction(args, engine_args)
     config = engine_args.create_engine_config(usage_context=UsageContext.OPENAI_API_SERVER)

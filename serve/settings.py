@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -19,6 +20,9 @@ class Settings(BaseSettings):
     run_dir: Path | None = Field(None, description="folder for start-up journals; default: a temporary one")
     cache_dir: Path = Field(
         Path.home() / ".cache" / "lorikeet", description="folder for what is prepared once and kept"
+    )
+    kernels: Literal["auto", "on", "off"] = Field(
+        "auto", description="our LoRA kernels: where they fit, or fail where they don't, or never"
     )
     drain_s: float = Field(30.0, ge=0, description="seconds that running requests get after SIGTERM")
     retry_after_s: int = Field(5, ge=1, description="seconds named in Retry-After when work is refused")

@@ -56,7 +56,7 @@ async def _start_engine(launch: Launch, journal: Journal) -> Engine:
         vllm_engine.check_model_path(args.model)
         journal.write("end", "import")
         with journal.phase("config"):
-            config = vllm_engine.create_config(args)
+            config = vllm_engine.create_config(args, launch.settings.kernels)
         journal.write("begin", "engine_spawn")  # ended by the first worker, or else below
         client = vllm_engine.start_client(args, config)
         journal.write("end", "engine_spawn")

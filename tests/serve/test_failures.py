@@ -10,7 +10,7 @@ from lorikeet.serve.failures import MAX_CHARACTERS, describe_failure
     [
         ("Free memory (3/80 GiB) is less than desired GPU memory utilization", "--gpu-memory-utilization"),
         ("CUDA out of memory. Tried to allocate 2 GiB", "--gpu-memory-utilization"),
-        ("max seq len 9 is larger than the maximum number of tokens that can be stored in KV cache", "--max-model-len"),
+        ("larger than the maximum number of tokens that can be stored in KV cache", "--max-model-len"),
         ("BertModel does not support LoRA yet.", "--no-enable-lora"),
         ("We couldn't connect to the hub to load the files", "local folder"),
     ],

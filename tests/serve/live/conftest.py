@@ -117,16 +117,13 @@ def launch(tmp_path_factory: pytest.TempPathFactory, model_dir: Path) -> Iterato
     def start(*arguments: str, port: int | None = None, **environment: str) -> RunningServer:
         folder = tmp_path_factory.mktemp("server")
         port = port or free_port()
-        env = {
-            name: value for name, value in os.environ.items() if not name.startswith(("LORIKEET_", "VLLM_"))
-        }
-        env |= {"PYTHONSAFEPATH": "1", "LORIKEET_CACHE_DIR": str(model_dir.parent), "HF_HUB_OFFLINE": "1"}
+        set_here = ("LORIKEET_", "VLLM_", "PYTHONSAFEPATH")
+        env = {name: value for name, value in os.environ.items() if not name.startswith(set_here)}
+        env |= {"LORIKEET_CACHE_DIR": str(model_dir.parent), "HF_HUB_OFFLINE": "1"}
         command = [str(Path(sys.executable).with_name("lorikeet")), *arguments, "--port", str(port)]
         log = folder / "log"
         with log.open("wb") as output:
-            process = subprocess.Popen(
-                command, env=env | environment, cwd=folder, stdout=output, stderr=output
-            )
+            process = subprocess.Popen(command, env=env | environment, cwd=ROOT, stdout=output, stderr=output)
         servers.append(RunningServer(process, port, log, time.monotonic()))
         return servers[-1]
 
