@@ -9,17 +9,32 @@ import importlib.util
 import multiprocessing
 import os
 from pathlib import Path
+from typing import get_args
 
+from lorikeet.kernels.choice import Mode
 from lorikeet.kernels.journal import STARTED, Journal, Process
 from lorikeet.kernels.parent import end_with_parent
+from lorikeet.kernels.platform_hook import hook_platform
 from lorikeet.kernels.quiet import one_line_failures
 
 
 def install() -> None:
-    """Prepare this process; does nothing where Lorikeet's server is not running, as in plain `vllm serve`."""
+    """Prepare this process.
+
+    Below Lorikeet's server: all of it. In plain `vllm serve`: the kernels, if LORIKEET_KERNELS asks for them,
+    and else nothing.
+    """
     folder = run_folder()
-    if folder is None:
-        return
+    if folder is not None:
+        _join_server(folder)
+    if folder is not None or "LORIKEET_KERNELS" in os.environ:
+        from vllm.platforms import current_platform
+
+        hook_platform(current_platform, kernels_mode(), Journal(folder, _process()))
+
+
+def _join_server(folder: Path) -> None:
+    """Fail in one line, end with the server, and journal what is importable under our folders' bare names."""
     if not debug():
         one_line_failures(started=(folder / STARTED).exists)
     end_with_parent()
@@ -32,6 +47,19 @@ def run_folder() -> Path | None:
     """The folder of this start's journal, None when Lorikeet's server did not start this process."""
     folder = os.environ.get("LORIKEET_RUN_DIR")
     return Path(folder) if folder else None
+
+
+def kernels_mode() -> Mode:
+    """How our LoRA kernels are asked for.
+
+    Raises:
+        ValueError: LORIKEET_KERNELS is none of the modes.
+    """
+    value = os.environ.get("LORIKEET_KERNELS", "auto")
+    for mode in get_args(Mode):
+        if value == mode:
+            return mode  # type: ignore[no-any-return]
+    raise ValueError(f"LORIKEET_KERNELS={value}: must be one of {', '.join(get_args(Mode))}")
 
 
 def debug() -> bool:

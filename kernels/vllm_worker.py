@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from vllm.platforms import current_platform
 
 from lorikeet.kernels.journal import Journal
+from lorikeet.kernels.lora_layers import check_called, our_layers, warm_up_layers
 from lorikeet.kernels.vllm_plugin import run_folder
 
 if TYPE_CHECKING:
@@ -47,7 +48,12 @@ class JournalMixin:
 
     def compile_or_warm_up_model(self) -> Any:
         with self._journal.phase("kernel_warmup"):
+            layers = our_layers(self.get_model(), self.vllm_config)  # type: ignore[attr-defined]
+            with self._journal.phase("lora_warmup"):
+                num_launches = warm_up_layers(layers, self.vllm_config)  # type: ignore[attr-defined]
             times = super().compile_or_warm_up_model()  # type: ignore[misc]
+            num_calls = check_called(layers)
+        self._journal.write("note", "lora_kernels", launches=num_launches, calls=num_calls)
         self._journal.write("note", "compile", seconds=getattr(times, "language_model", None))
         return times
 

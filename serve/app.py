@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lorikeet.serve.body_limit import BodyLimit
 from lorikeet.serve.exposition import exposition
 from lorikeet.serve.gate import Gate
+from lorikeet.serve.kernel_metrics import KernelCollector
 from lorikeet.serve.lifecycle import Lifecycle
 from lorikeet.serve.metrics import Metrics, StartupCollector
 from lorikeet.serve.settings import Settings
@@ -34,6 +35,7 @@ def build_app(settings: Settings, lifecycle: Lifecycle, timeline: Timeline) -> A
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     registry.register(StartupCollector(lifecycle, timeline))
+    registry.register(KernelCollector(timeline))
     gate = Gate(lifecycle, timeline, metrics, settings.retry_after_s)
     own = _own_routes(registry, lifecycle, timeline, settings.retry_after_s)
     limited = BodyLimit(gate, settings.max_body_bytes, metrics)
