@@ -158,3 +158,21 @@ def seconds(wrapper: PunicaWrapperGPU, tokens: list[int]) -> float:
         wrapper.update_metadata(mapping, SLOT_TO_ID, MAX_LORAS, VOCABULARY)
         times.append(time.perf_counter() - begin)
     return min(times)
+
+
+def test_vllms_compiler_sees_one_opaque_call(make: MakeWrapper) -> None:
+    """Traced whole, with the number of tokens left open, and what it computes is what runs without it."""
+    wrapper = make(LorikeetPunicaWrapper)
+    lora_a = (torch.randn(MAX_LORAS, 1, 16, 64).half() / 8,)
+    lora_b = (torch.randn(MAX_LORAS, 1, 32, 16).half() / 4,)
+
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        y = x[:, :32] * 2
+        wrapper.add_lora_linear(y, x, lora_a, lora_b, 1.0, (32,))
+        return y + 1
+
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=True)
+    for tokens in ([7, 0, 3, 12, 3], [3] * 20, [0, 0, 0]):
+        update(wrapper, tokens, [7])
+        x = torch.randn(len(tokens), 64).half()
+        assert torch.equal(compiled(x), layer(x))

@@ -1,0 +1,175 @@
+"""Whether vLLM writes the same with our LoRA kernels as with its own, in each way it can run them.
+
+    python benchmarks/lora_variants.py --out FOLDER [--commit ID] [--only NAME …]
+
+One small model with random weights, a server for each variant, all at once; each is asked the same prompts
+for the base model and both adapters in one batch, and compared with stock vLLM as it comes. Last, an adapter
+of NaN is asked beside the base model, whose texts must stay. Rows go to outputs.jsonl. It needs vLLM.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from dummy_model import SHAPES, write_adapter, write_model, write_weights
+from lora_outputs import Output, collect, compare, make_prompts
+from lora_servers import LoraServer, server_arguments
+from rows import RESULTS, provenance
+
+PORT = 8491
+READY_S = 300
+RANK = 16
+KV_BYTES = 2 * 10**9
+MEMORY_SHARE = 0.04
+SHAPE = "small"
+ADAPTERS = ("adapter-0", "adapter-1")
+MODELS = ("base", *ADAPTERS)
+NAN = "nan"
+REFERENCE = "vllm"
+# name → (implementation, arguments, environment)
+VARIANTS: dict[str, tuple[str, list[str], dict[str, str]]] = {
+    REFERENCE: ("vllm", [], {}),
+    "lorikeet": ("lorikeet", [], {}),
+    "lorikeet, V1 runner": ("lorikeet", [], {"VLLM_USE_V2_MODEL_RUNNER": "0"}),
+    "lorikeet, dual stream": ("lorikeet", [], {"VLLM_LORA_ENABLE_DUAL_STREAM": "1"}),
+    "lorikeet, eager": ("lorikeet", ["--enforce-eager"], {}),
+    "lorikeet, specialize-active-lora": ("lorikeet", ["--specialize-active-lora"], {}),
+    "vllm, specialize-active-lora": ("vllm", ["--specialize-active-lora"], {}),
+}
+Outputs = dict[tuple[str, int], Output]
+
+
+def main() -> None:
+    args = parse_arguments()
+    folder = Path(tempfile.mkdtemp(prefix="lora-variants-"))
+    servers = start_servers(args, folder)
+    try:
+        with ThreadPoolExecutor(len(servers)) as pool:
+            found = dict(zip(servers, pool.map(outputs_of, servers.values()), strict=True))
+        for name, outputs in found.items():
+            if isinstance(outputs, str):
+                print(f"{name}: {outputs}", flush=True)
+            elif not isinstance(found[REFERENCE], str):
+                write_line(args, variant=name, compared_with=REFERENCE, **compare(outputs, found[REFERENCE]))
+        report_repeats(args, servers, found)
+        for name in (REFERENCE, "lorikeet"):
+            if not isinstance(found.get(name, ""), str):
+                check_nan(args, name, servers[name])
+    finally:
+        for name, server in servers.items():
+            for line in server.log_lines("during inference", "using punica", "using lorikeet", "traceback")[
+                -8:
+            ]:
+                print(f"[{name}] {line[:220]}", flush=True)
+            server.stop()
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kernels", default="on", help="LORIKEET_KERNELS of our servers")
+    parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--commit", help="what was run, where git can't tell")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    return parser.parse_args()
+
+
+def start_servers(args: argparse.Namespace, folder: Path) -> dict[str, LoraServer]:
+    shape = SHAPES[SHAPE]
+    write_model(shape, folder / "model")
+    write_weights(shape, folder / "model")
+    adapters = {name: folder / name for name in (*ADAPTERS, NAN)}
+    for number, path in enumerate(adapters.values()):
+        write_adapter(shape, RANK, path, seed=number, value=float("nan") if path.name == NAN else None)
+    shared = server_arguments(
+        folder / "model", adapters, RANK, len(ADAPTERS), KV_BYTES, MEMORY_SHARE, max_num_seqs=16
+    )
+    servers = {}
+    for number, name in enumerate(args.only):
+        implementation, arguments, environment = VARIANTS[name]
+        servers[name] = LoraServer(
+            implementation,
+            folder / "servers" / str(number),
+            PORT + number,
+            [*shared, *arguments],
+            environment,
+            kernels=args.kernels,
+        )
+        servers[name].start()
+    return servers
+
+
+def outputs_of(server: LoraServer) -> Outputs | str:
+    """What the server writes, or why it doesn't."""
+    try:
+        server.wait_until_ready(READY_S)
+        collect(server.url, MODELS, prompts()[:1])  # adapters into their slots
+        return collect(server.url, MODELS, prompts())
+    except (RuntimeError, OSError) as exc:
+        return f"{type(exc).__name__}: {exc}"
+
+
+def prompts() -> list[str]:
+    return make_prompts(8, 40, SHAPES[SHAPE].vocabulary)
+
+
+def report_repeats(
+    args: argparse.Namespace, servers: dict[str, LoraServer], found: dict[str, Outputs | str]
+) -> None:
+    """What differs when the same server is asked again, and how far adapters are from the base model."""
+    reference = found[REFERENCE]
+    if isinstance(reference, str):
+        return
+    again = collect(servers[REFERENCE].url, MODELS, prompts())
+    write_line(
+        args, variant=f"{REFERENCE}, asked again", compared_with=REFERENCE, **compare(again, reference)
+    )
+    adapted = {key: output for key, output in reference.items() if key[0] != "base"}
+    base = {(model, number): reference["base", number] for model, number in adapted}
+    write_line(args, variant="adapters", compared_with="base", **compare(adapted, base))
+
+
+def check_nan(args: argparse.Namespace, name: str, server: LoraServer) -> None:
+    """Base texts before, beside and after an adapter of NaN."""
+    before = collect(server.url, ["base"], prompts())
+    try:
+        collect(server.url, [NAN, NAN], prompts()[:2])
+    except OSError as exc:  # log-probabilities of NaN can't be written as JSON
+        print(f"{name}: asking the NaN adapter: {exc}", flush=True)
+    with ThreadPoolExecutor(2) as pool:
+        asked = pool.submit(_ask_quietly, server.url)
+        beside = collect(server.url, ["base"], prompts())
+        asked.result()
+    after = collect(server.url, ["base"], prompts())
+    write_line(args, variant=f"{name}, beside NaN", compared_with="before", **compare(beside, before))
+    write_line(args, variant=f"{name}, after NaN", compared_with="before", **compare(after, before))
+
+
+def _ask_quietly(url: str) -> None:
+    try:
+        collect(url, [NAN], prompts())
+    except OSError:
+        return
+
+
+def write_line(args: argparse.Namespace, **row: Any) -> None:
+    where = provenance()
+    line = {"shape": SHAPE, "rank": RANK} | row | where | {"commit": args.commit or where["commit"]}
+    print(json.dumps(row), flush=True)
+    args.out.mkdir(parents=True, exist_ok=True)
+    with (args.out / "outputs.jsonl").open("a") as results:
+        results.write(json.dumps(line) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception:
+        traceback.print_exc()
+        sys.exit(1)
