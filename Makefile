@@ -1,6 +1,6 @@
 # make serve    install what is needed into .venv and serve (MODEL=…, ARGS="…")
 # make test     install what is needed and run every test that this machine can run
-# make fast     only the tests that need no server
+# make fast     only the tests that need no server, within a minute
 # make lint     style and types
 PYTHON ?= python3
 MODEL ?=
@@ -21,7 +21,7 @@ test:
 
 fast:
 	@$(PYTHON) requirements/install.py test
-	.venv/bin/python -m pytest -m "not server and not docker and not browser" $(ARGS)
+	.venv/bin/python -m pytest -m "not server and not slow and not docker and not browser" $(ARGS)
 
 lint:
 	@$(PYTHON) requirements/install.py test

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 CAPABILITIES = ("80", "89", "90", "100")
 # What one program can have, of registers a thread and of shared memory.
 MAX_REGISTERS = 255

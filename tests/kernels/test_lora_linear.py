@@ -11,6 +11,8 @@ from lorikeet.kernels import lora_linear as operator
 from lorikeet.kernels.config import ExpandConfig, ShrinkConfig
 from lorikeet.kernels.synthetic import Problem, make_problem
 
+pytestmark = pytest.mark.slow
+
 # Relative error of the change to y, whose own rounding is the largest part of it. The interpreter
 # multiplies bfloat16 wrongly, so without a GPU only float16 is tried.
 TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.5e-2}

@@ -87,20 +87,24 @@ def answers(model_dir: Path) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_json_adapter_answers_in_json(answers: dict[str, list[str]]) -> None:
     assert sum(map(_is_json_answer, answers["json"])) >= len(HELD_OUT) - 1, answers["json"]
 
 
+@pytest.mark.slow
 def test_pirate_adapter_answers_as_a_pirate(answers: dict[str, list[str]]) -> None:
     assert sum(bool(PIRATE.search(text)) for text in answers["pirate"]) >= len(HELD_OUT) - 1, answers[
         "pirate"
     ]
 
 
+@pytest.mark.slow
 def test_base_does_neither(answers: dict[str, list[str]]) -> None:
     assert [text for text in answers["base"] if PIRATE.search(text) or _is_json_answer(text)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["base", *NAMES])
 def test_all_know_the_capital_of_france(answers: dict[str, list[str]], name: str) -> None:
     assert "Paris" in answers[name][HELD_OUT.index("What is the capital of France?")]

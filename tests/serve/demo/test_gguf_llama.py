@@ -11,6 +11,8 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from lorikeet.serve.demo.gguf_llama import hugging_face_name, to_bfloat16, unpermute
 from lorikeet.serve.demo.smollm2 import find_gguf
 
+pytestmark = pytest.mark.slow
+
 TIED = "lm_head.weight"
 
 

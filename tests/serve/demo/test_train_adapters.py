@@ -13,6 +13,8 @@ from lorikeet.serve.demo.texts import training_pairs
 from lorikeet.serve.demo.train_adapters import IGNORED, Recipe, Report, _encode, _learning_rate, train
 from lorikeet.serve.demo.voices import json_object
 
+pytestmark = pytest.mark.slow
+
 TINY = Recipe("tiny", json_object, 2, ("q_proj", "v_proj"), num_epochs=3)
 
 

@@ -3,6 +3,7 @@
 Every test below this folder needs them, so each is marked `server`.
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -71,8 +72,13 @@ class RunningServer:
     def descendants(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
 
-    def engine_core(self) -> psutil.Process:
-        return next(child for child in self.descendants() if "EngineCore" in " ".join(child.cmdline()))
+    def engine_core(self) -> psutil.Process | None:
+        """The engine's process, None before there is one."""
+        for process in self.descendants():
+            with contextlib.suppress(psutil.Error):  # it can end while we look
+                if "EngineCore" in " ".join(process.cmdline()):
+                    return process
+        return None
 
     def wait_until_ready(self) -> None:
         while self.get_status() != 200:
@@ -154,12 +160,20 @@ def server(launch: Launcher) -> RunningServer:
     return running
 
 
+@pytest.fixture(scope="session")
+def victims() -> list[RunningServer]:
+    """Ready servers that no test has ended yet."""
+    return []
+
+
 @pytest.fixture
-def victim(launch: Launcher) -> RunningServer:
-    """A ready server for one test to end."""
-    running = launch("demo", LORIKEET_DRAIN_S="20")
-    running.wait_until_ready()
-    return running
+def victim(victims: list[RunningServer], launch: Launcher) -> RunningServer:
+    """A ready server for this one test to end. They start in pairs: much of a start uses one core."""
+    if not victims:
+        victims += [launch("demo", LORIKEET_DRAIN_S="20") for _ in range(2)]
+        for running in victims:
+            running.wait_until_ready()
+    return victims.pop()
 
 
 def free_port() -> int:

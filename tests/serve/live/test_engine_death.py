@@ -2,6 +2,8 @@
 
 import time
 
+import psutil
+
 
 def test_the_death_of_the_engine_ends_streams_and_the_server(victim, in_background):
     events: list[str] = []
@@ -21,6 +23,7 @@ def test_the_death_of_the_engine_ends_streams_and_the_server(victim, in_backgrou
 
     reading = in_background(read)
     time.sleep(2)
+    below = victim.descendants()
     killed = time.monotonic()
     victim.engine_core().kill()
     while victim.get_status() == 200:
@@ -31,4 +34,4 @@ def test_the_death_of_the_engine_ends_streams_and_the_server(victim, in_backgrou
     assert any('"error"' in event for event in events)
     assert victim.process.wait(10) == 1
     assert time.monotonic() - killed < 10
-    assert not victim.descendants() if victim.process.poll() is None else True
+    assert psutil.wait_procs(below, timeout=3)[1] == []

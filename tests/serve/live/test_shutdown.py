@@ -40,7 +40,7 @@ def test_sigterm_drains_then_exits_0_leaving_nothing(victim, in_background):
     reading.join(60)
     assert texts[-1] == "length"
     assert victim.process.wait(30) == 0
-    wait_for(lambda: not any(psutil.pid_exists(process.pid) for process in below), within_s=3)
+    assert psutil.wait_procs(below, timeout=3)[1] == []
     assert "Traceback" not in victim.log.read_text()
 
 
@@ -60,23 +60,19 @@ def test_a_second_sigterm_ends_it_at_once(victim, in_background):
     wait_for(lambda: victim.get_status() == 503, within_s=2)
     victim.process.send_signal(signal.SIGTERM)
     assert victim.process.wait(5) == 128 + signal.SIGTERM
-    wait_for(lambda: not any(psutil.pid_exists(process.pid) for process in below), within_s=3)
+    assert psutil.wait_procs(below, timeout=3)[1] == []
 
 
 def test_sigterm_while_starting_exits_0_leaving_nothing(launch):
     server = launch("demo")
-    wait_for(
-        lambda: "EngineCore" in " ".join(" ".join(p.cmdline()) for p in server.descendants()), within_s=300
-    )
+    wait_for(server.engine_core, within_s=300)
     below = server.descendants()
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(10) == 0
-    wait_for(lambda: not any(psutil.pid_exists(process.pid) for process in below), within_s=3)
+    assert psutil.wait_procs(below, timeout=3)[1] == []
 
 
-def test_a_killed_server_leaves_no_engine_behind(launch):
-    server = launch("demo")
-    server.wait_until_ready()
-    below = server.descendants()
-    server.process.kill()
-    wait_for(lambda: not any(psutil.pid_exists(process.pid) for process in below), within_s=15)
+def test_a_killed_server_leaves_no_engine_behind(victim):
+    below = victim.descendants()
+    victim.process.kill()
+    assert psutil.wait_procs(below, timeout=15)[1] == []
