@@ -1,7 +1,6 @@
 """Our wrapper's metadata against vLLM's own classes, on CPU tensors."""
 
-import random
-import time
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -144,35 +143,27 @@ def test_what_is_not_ours_goes_to_vllm(
 
 
 def test_no_python_loop_over_tokens(make: MakeWrapper) -> None:
-    """8192 tokens of prefill: vLLM's own takes several times as long on the host."""
+    """As many lines of Python run for 8192 tokens as for 64; vLLM's own metadata walks every token."""
+    few, many = [3] * 64, [3] * 8192
     ours, theirs = make(LorikeetPunicaWrapper, 8192), make(PunicaWrapperGPU, 8192)
-    tokens = [i for i in random.Random(0).choices([0, 3, 7, 12], k=64) for _ in range(128)]
-    assert seconds(ours, tokens) < 0.8 * seconds(theirs, tokens)
+    assert num_lines_run(ours, many) == num_lines_run(ours, few)
+    assert num_lines_run(theirs, many) > num_lines_run(theirs, few) + 8000  # the count sees such a loop
 
 
-def seconds(wrapper: PunicaWrapperGPU, tokens: list[int]) -> float:
+def num_lines_run(wrapper: PunicaWrapperGPU, tokens: list[int]) -> int:
     mapping = LoRAMapping(tokens, [7], True)
-    times = []
-    for _ in range(5):
-        begin = time.perf_counter()
+    wrapper.update_metadata(mapping, SLOT_TO_ID, MAX_LORAS, VOCABULARY)  # what is built once is built
+    num_lines = 0
+
+    def trace(frame: object, event: str, argument: object) -> object:
+        nonlocal num_lines
+        num_lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
         wrapper.update_metadata(mapping, SLOT_TO_ID, MAX_LORAS, VOCABULARY)
-        times.append(time.perf_counter() - begin)
-    return min(times)
-
-
-def test_vllms_compiler_sees_one_opaque_call(make: MakeWrapper) -> None:
-    """Traced whole, with the number of tokens left open, and what it computes is what runs without it."""
-    wrapper = make(LorikeetPunicaWrapper)
-    lora_a = (torch.randn(MAX_LORAS, 1, 16, 64).half() / 8,)
-    lora_b = (torch.randn(MAX_LORAS, 1, 32, 16).half() / 4,)
-
-    def layer(x: torch.Tensor) -> torch.Tensor:
-        y = x[:, :32] * 2
-        wrapper.add_lora_linear(y, x, lora_a, lora_b, 1.0, (32,))
-        return y + 1
-
-    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=True)
-    for tokens in ([7, 0, 3, 12, 3], [3] * 20, [0, 0, 0]):
-        update(wrapper, tokens, [7])
-        x = torch.randn(len(tokens), 64).half()
-        assert torch.equal(compiled(x), layer(x))
+    finally:
+        sys.settrace(before)
+    return num_lines
