@@ -25,7 +25,7 @@ from lorikeet.serve.settings import Settings
 
 PORTS = {"lorikeet": 8471, "vllm": 8472}
 LOAD = Load(
-    ("pirate", "json", DEMO_NAME), concurrency=8, num_requests=48, prompt="word " * 64, output_tokens=32
+    ("pirate", "json", DEMO_NAME), concurrency=8, num_requests=16, prompt="word " * 32, output_tokens=32
 )
 READY_S = 600
 
@@ -38,8 +38,8 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     servers = start_servers()
     try:
-        for name in PORTS:
-            wait_until_ready(name)
+        for name, server in zip(PORTS, servers, strict=True):
+            wait_until_ready(name, server)
         measured: dict[str, list[Measured]] = {name: [] for name in PORTS}
         for number in range(rounds + 1):  # the first warms up
             for name in sorted(PORTS, reverse=bool(number % 2)):
@@ -65,7 +65,7 @@ def start_servers() -> list[subprocess.Popen[bytes]]:
     arguments += ["--disable-uvicorn-access-log"]
     commands = {
         "lorikeet": [str(Path(sys.executable).with_name("lorikeet")), "serve", model],
-        "vllm": [sys.executable, "-m", "vllm.entrypoints.launchers.api_server.entry", model],
+        "vllm": [sys.executable, "-m", "vllm.entrypoints.launchers.api_server.entry", "--model", model],
     }
     env = dict(os.environ) | ENVIRONMENT | {"PYTHONSAFEPATH": "1", "HF_HUB_OFFLINE": "1"}
     return [
@@ -74,16 +74,16 @@ def start_servers() -> list[subprocess.Popen[bytes]]:
     ]
 
 
-def wait_until_ready(name: str) -> None:
+def wait_until_ready(name: str, server: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + READY_S
-    while time.monotonic() < end:
+    while time.monotonic() < end and server.poll() is None:
         try:
             if httpx.get(f"http://127.0.0.1:{PORTS[name]}/health", timeout=5).status_code == 200:
                 return
         except httpx.TransportError:
             pass  # vLLM's own server does not listen before it is ready
         time.sleep(1)
-    sys.exit(f"{name} was not ready after {READY_S} s")
+    sys.exit(f"{name} ended or was not ready after {READY_S} s")
 
 
 def write_row(name: str, results: list[Measured]) -> None:
