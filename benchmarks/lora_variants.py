@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dummy_model import SHAPES, write_adapter, write_model, write_weights
-from lora_outputs import Output, collect, compare, make_prompts
+from lora_outputs import Output, ask, collect, compare, make_prompts
 from lora_servers import LoraServer, server_arguments
 from rows import RESULTS, provenance
 
@@ -137,25 +137,31 @@ def report_repeats(
 
 def check_nan(args: argparse.Namespace, name: str, server: LoraServer) -> None:
     """Base texts before, beside and after an adapter of NaN."""
-    before = collect(server.url, ["base"], prompts())
-    try:
-        collect(server.url, [NAN, NAN], prompts()[:2])
-    except OSError as exc:  # log-probabilities of NaN can't be written as JSON
-        print(f"{name}: asking the NaN adapter: {exc}", flush=True)
+    before = ask_each(server, "base")
     with ThreadPoolExecutor(2) as pool:
-        asked = pool.submit(_ask_quietly, server.url)
-        beside = collect(server.url, ["base"], prompts())
+        asked = pool.submit(ask_each, server, NAN)
+        beside = ask_each(server, "base")
         asked.result()
-    after = collect(server.url, ["base"], prompts())
-    write_line(args, variant=f"{name}, beside NaN", compared_with="before", **compare(beside, before))
-    write_line(args, variant=f"{name}, after NaN", compared_with="before", **compare(after, before))
+    for moment, texts in (("beside", beside), ("after", ask_each(server, "base"))):
+        write_line(
+            args,
+            variant=f"{name}, base {moment} NaN",
+            compared_with=f"{name}, base before",
+            texts=len(before),
+            same_text=sum(left == right for left, right in zip(texts, before, strict=True)),
+            failed=texts.count(None),
+        )
 
 
-def _ask_quietly(url: str) -> None:
-    try:
-        collect(url, [NAN], prompts())
-    except OSError:
-        return
+def ask_each(server: LoraServer, model: str) -> list[tuple[str, ...] | None]:
+    """The text for each prompt, None where the answer is an error, as log-probabilities of NaN are."""
+    texts: list[tuple[str, ...] | None] = []
+    for prompt in prompts():
+        try:
+            texts.append(ask(server.url, model, prompt).tokens)
+        except OSError:
+            texts.append(None)
+    return texts
 
 
 def write_line(args: argparse.Namespace, **row: Any) -> None:
