@@ -2,8 +2,11 @@
 
 from collections.abc import MutableMapping
 
-# Set only where unset. Fork is unsafe below a process with a running loop and threads.
+# Set only where unset. Fork is unsafe below a process with a running loop and threads. vLLM inspects a model
+# with `python -m` in a process of its own, which would find our folders under their bare names in the
+# current one.
 ENVIRONMENT = {
+    "PYTHONSAFEPATH": "1",
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
     "VLLM_ENABLE_STARTUP_PLAN": "1",
     "VLLM_NO_USAGE_STATS": "1",

@@ -139,7 +139,7 @@ def launch(tmp_path_factory: pytest.TempPathFactory, model_dir: Path) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def server(launch: Launcher) -> RunningServer:
+def server(launch: Launcher, tmp_path_factory: pytest.TempPathFactory) -> RunningServer:
     """The shared server, in float32 so that its text can be compared; polled while it starts."""
     running = launch(
         *(
@@ -155,6 +155,7 @@ def server(launch: Launcher) -> RunningServer:
         ),
         *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
         LORIKEET_MAX_BODY_BYTES="65536",
+        VLLM_CACHE_ROOT=str(tmp_path_factory.mktemp("cache")),  # as on a first start
     )
     _poll_until_ready(running)
     return running
