@@ -51,25 +51,26 @@ class Server:
         serving = asyncio.create_task(http.serve(sockets=[self._launch.sock]))
         logger.info("listening on %s", self._launch.address)
         try:
-            return await self._live()
+            return await self._live(serving)
         finally:
             http.should_exit = True
             await asyncio.wait({serving}, timeout=DEATH_GRACE_S)
 
-    async def _live(self) -> int:
+    async def _live(self, serving: asyncio.Task[None]) -> int:
         stopping = asyncio.create_task(self._stop.wait())
         starting = asyncio.create_task(self._start())
-        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({starting, stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
+        _check_serving(serving)
         if not starting.done():
             logger.info("stopped while starting")
             return 0
         started = starting.result()
         death = asyncio.create_task(self._wait_for_death(started))
-        await asyncio.wait({death, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({death, stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
+        _check_serving(serving)
         if death.done():
             return await self._fail()
-        await self._drain(started, death)
-        return 0
+        return await self._drain(started, death)
 
     async def _start(self) -> Started:
         progress = asyncio.create_task(self._log_phases())
@@ -99,11 +100,12 @@ class Server:
         await self._wait_for_requests(DEATH_GRACE_S)
         return 1
 
-    async def _drain(self, started: Started, death: asyncio.Task[None]) -> None:
+    async def _drain(self, started: Started, death: asyncio.Task[None]) -> int:
         self._lifecycle.enter(State.DRAINING)
         drain_s = self._settings.drain_s
         logger.info("draining: %d requests get up to %g s", self._app.gate.num_in_flight, drain_s)
         await self._wait_for_requests(drain_s, death)
+        died = started.engine.has_died
         if num_cut := self._app.gate.num_in_flight:
             logger.warning("%d requests were cut after %g s; LORIKEET_DRAIN_S sets it", num_cut, drain_s)
         else:
@@ -111,6 +113,7 @@ class Server:
         await in_thread(lambda: started.engine.shutdown(0 if num_cut else ENGINE_STOP_S))
         await self._wait_for_requests(DEATH_GRACE_S)
         await started.lifespan.aclose()
+        return int(died)
 
     async def _wait_for_requests(self, timeout_s: float, death: asyncio.Task[None] | None = None) -> None:
         end = time.monotonic() + timeout_s
@@ -137,6 +140,13 @@ class Server:
             f"{time.phase} {time.seconds:.1f}" for time in self._timeline.phases() if time.seconds >= 0.1
         ]
         return f"{self._timeline.seconds:.1f} s ({', '.join(parts)})"
+
+
+def _check_serving(serving: asyncio.Task[None]) -> None:
+    """Raises StartError when nothing listens any more: a certificate that can't be read, say."""
+    if serving.done():
+        reason = serving.exception() or "it stopped by itself"
+        raise StartError(f"the HTTP server ended: {reason}; check --ssl-certfile and --ssl-keyfile")
 
 
 class _HttpServer(uvicorn.Server):

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -77,12 +77,13 @@ async def in_thread(call: Callable[[], T]) -> T:
             setter(value)
 
     def run() -> None:
+        setter: Callable[[Any], None] = done.set_result
         try:
-            result = call()
+            value: Any = call()
         except BaseException as exc:
-            loop.call_soon_threadsafe(deliver, done.set_exception, exc)
-        else:
-            loop.call_soon_threadsafe(deliver, done.set_result, result)
+            setter, value = done.set_exception, exc
+        with suppress(RuntimeError):  # the loop is closed: the server ended and nobody waits
+            loop.call_soon_threadsafe(deliver, setter, value)
 
     threading.Thread(target=run, name="engine", daemon=True).start()
     return await done

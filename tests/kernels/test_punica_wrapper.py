@@ -35,9 +35,11 @@ MakeWrapper = Callable[..., PunicaWrapperGPU]
 def make() -> MakeWrapper:
     punica_gpu.LoRAKernelMeta = LoRAKernelMeta  # not imported there without a GPU
 
-    def make_wrapper(kind: type[PunicaWrapperGPU], max_tokens: int = MAX_TOKENS) -> PunicaWrapperGPU:
+    def make_wrapper(
+        kind: type[PunicaWrapperGPU], max_tokens: int = MAX_TOKENS, device: str = "cpu"
+    ) -> PunicaWrapperGPU:
         config = SimpleNamespace(max_loras=MAX_LORAS, specialize_active_lora=True)
-        return kind(max_tokens, 8, "cpu", lora_config=config)
+        return kind(max_tokens, 8, device, lora_config=config)
 
     return make_wrapper
 
@@ -111,15 +113,15 @@ def test_inherited_operators_cover_every_group(tokens: list[int], make: MakeWrap
         assert meta.meta_args(len(tokens), True)[-1].item() >= groups
 
 
-def test_linear_layer(make: MakeWrapper) -> None:
-    wrapper = make(LorikeetPunicaWrapper)
+def test_linear_layer(make: MakeWrapper, device: str) -> None:
+    wrapper = make(LorikeetPunicaWrapper, device=device)
     tokens = [7, 0, 3, 12, 3]
     update(wrapper, tokens, [7])
-    lora_a = tuple(torch.randn(MAX_LORAS, 1, 16, 64).half() / 8 for _ in range(2))
-    lora_b = tuple(torch.randn(MAX_LORAS, 1, width, 16).half() / 4 for width in (32, 16))
-    x, y = torch.randn(5, 64).half(), torch.randn(5, 48).half()
+    lora_a = tuple(torch.randn(MAX_LORAS, 1, 16, 64, device=device).half() / 8 for _ in range(2))
+    lora_b = tuple(torch.randn(MAX_LORAS, 1, width, 16, device=device).half() / 4 for width in (32, 16))
+    x, y = torch.randn(5, 64, device=device).half(), torch.randn(5, 48, device=device).half()
     expected = y.float()
-    slots = torch.tensor([SLOT_TO_ID.index(i) if i else -1 for i in tokens])
+    slots = torch.tensor([SLOT_TO_ID.index(i) if i else -1 for i in tokens], device=device)
     lora_linear(expected, x, lora_a, lora_b, slots)
     wrapper.add_lora_linear(y, x, lora_a, lora_b, 1.0, (32, 16))
     assert torch.allclose(y.float(), expected, atol=2e-2)

@@ -69,6 +69,7 @@ def test_sigterm_while_starting_exits_0_leaving_nothing(launch):
     below = server.descendants()
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(10) == 0
+    assert "Traceback" not in server.log.read_text()
     assert psutil.wait_procs(below, timeout=3)[1] == []
 
 

@@ -5,7 +5,7 @@ import time
 
 def last_line(server) -> str:
     lines = [line for line in server.log.read_text().splitlines() if line.startswith("lorikeet: ")]
-    return next(line for line in lines if "ended" not in line)
+    return next(line for line in lines if not line.startswith("lorikeet: ended "))
 
 
 def fails(server, within_s: float) -> str:
@@ -28,6 +28,13 @@ def test_a_port_in_use(server, launch):
     line = fails(launch("demo", port=server.port), within_s=5)
     assert str(server.port) in line
     assert "--port" in line
+
+
+def test_a_certificate_that_is_not_there(launch):
+    line = fails(
+        launch("demo", "--ssl-certfile", "/no/cert.pem", "--ssl-keyfile", "/no/key.pem"), within_s=10
+    )
+    assert "--ssl-certfile" in line
 
 
 def test_an_unknown_setting(launch):
