@@ -3,10 +3,9 @@
 import asyncio
 import re
 import time
-from statistics import median
 
 import aiohttp
-from load import Load, Measured
+from load import Load, Measured, Timing, summarise
 
 TOKEN = b'"choices":[{'  # a chunk with text; the last one, with the usage, has no choices
 USAGE = re.compile(rb'"prompt_tokens":\s*(\d+).*?"completion_tokens":\s*(\d+)')
@@ -20,7 +19,7 @@ def run_load(url: str, load: Load) -> Measured:
 
 async def _run(url: str, load: Load) -> Measured:
     numbers = iter(range(load.num_requests))
-    timings: list[tuple[float, float, int]] = []
+    timings: list[Timing] = []
     connections = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=120)
     async with aiohttp.ClientSession(url, connector=connections, timeout=timeout) as client:
@@ -32,16 +31,11 @@ async def _run(url: str, load: Load) -> Measured:
         begin = time.perf_counter()
         await asyncio.gather(*(send_in_turn() for _ in range(load.concurrency)))
         took_s = time.perf_counter() - begin
-    return Measured(
-        ttft_ms=1000 * median(first for first, _, _ in timings),
-        tpot_ms=1000 * median(gap for _, gap, _ in timings),
-        tokens_per_s=load.num_requests * load.output_tokens / took_s,
-        prompt_tokens=timings[0][2],
-    )
+    return summarise(load, timings, took_s)
 
 
-async def _request(client: aiohttp.ClientSession, load: Load, model: str) -> tuple[float, float, int]:
-    """(time to first token, time per later token, prompt tokens) of one streamed completion."""
+async def _request(client: aiohttp.ClientSession, load: Load, model: str) -> Timing:
+    """One streamed completion."""
     body = {
         "model": model,
         "prompt": load.prompt,
@@ -52,17 +46,15 @@ async def _request(client: aiohttp.ClientSession, load: Load, model: str) -> tup
         "stream_options": {"include_usage": True},
     }
     begin = time.perf_counter()
-    first = last = 0.0
+    arrivals = []
     tail = b""
     async with client.post("/v1/completions", json=body) as answer:
         if answer.status != 200:
             raise RuntimeError(f"{model}: {answer.status} {(await answer.text())[:300]}")
         async for data in answer.content.iter_any():
-            if TOKEN in data:
-                last = time.perf_counter()
-                first = first or last
+            arrivals += [time.perf_counter()] * data.count(TOKEN)
             tail = (tail + data)[-TAIL_BYTES:]
     usage = USAGE.search(tail)
     if usage is None or int(usage[2]) != load.output_tokens:
         raise RuntimeError(f"{model} wrote other than {load.output_tokens} tokens: {tail[-300:]!r}")
-    return first - begin, (last - first) / max(1, load.output_tokens - 1), int(usage[1])
+    return Timing(begin, arrivals, int(usage[1]), load.output_tokens)

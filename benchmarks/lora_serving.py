@@ -29,7 +29,7 @@ READY_S = 330
 OUTPUT_TOKENS = 128
 LONG_PROMPT_OUTPUT_TOKENS = 4
 BASE = "base"
-REQUESTS_PER_CLIENT = {1: 4, 8: 3, 32: 3, 128: 2}
+REQUESTS_PER_CLIENT = {1: 8, 8: 6, 32: 6, 128: 3}
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,7 @@ def write_row(args: argparse.Namespace, server: LoraServer, cell: Cell, measured
         implementation=server.implementation,
         ttft_ms=round(measured.ttft_ms, 2),
         tpot_ms=None if short else round(measured.tpot_ms, 3),
+        itl_ms=None if short else round(measured.itl_ms, 3),
         tokens_per_s=None if short else round(measured.tokens_per_s, 1),
         num_requests=load_of(args, cell).num_requests,
     )

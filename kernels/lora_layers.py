@@ -29,8 +29,7 @@ def our_layers(model: torch.nn.Module, vllm_config: Any) -> list[Layer]:
 
 
 def is_ours(module: Any) -> bool:
-    wrapper = type(module.punica_wrapper)
-    if f"{wrapper.__module__}.{wrapper.__qualname__}" != OUR_WRAPPER:
+    if not has_our_wrapper(module):
         return False
     from lorikeet.kernels.punica_wrapper import supports
 
@@ -38,8 +37,31 @@ def is_ours(module: Any) -> bool:
     return supports(lora_a[0], lora_a, module.lora_b_stacked)
 
 
+def has_our_wrapper(module: Any) -> bool:
+    wrapper = type(getattr(module, "punica_wrapper", None))
+    return f"{wrapper.__module__}.{wrapper.__qualname__}" == OUR_WRAPPER
+
+
+def watch_logits_layer(model: torch.nn.Module) -> None:
+    """Leave out the logits' LoRA where it adds nothing; call it before any adapter is loaded."""
+    if any(map(has_our_wrapper, model.modules())):
+        from lorikeet.kernels.inherited_layers import watch_logits
+
+        watch_logits(model)
+
+
+def warm_up_inherited_layers(model: torch.nn.Module, vllm_config: Any) -> int:
+    """Compile what vLLM's own kernels need for embeddings and logits, and return the number of launches."""
+    if not any(map(has_our_wrapper, model.modules())):
+        return 0
+    from lorikeet.kernels.inherited_layers import warm_up_inherited
+
+    scheduler = vllm_config.scheduler_config
+    return warm_up_inherited(model, scheduler.max_num_batched_tokens, scheduler.max_num_seqs)
+
+
 def warm_up_layers(layers: list[Layer], vllm_config: Any) -> int:
-    """Compile every variant that serving can launch, and return the number of launches."""
+    """Compile every variant of our kernels that serving can launch, and return the number of launches."""
     if not layers:
         return 0
     import vllm.envs

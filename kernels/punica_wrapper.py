@@ -6,12 +6,14 @@ tensors as ever, which here are views of one device buffer that one copy a step 
 
 from typing import Any
 
+import numpy as np
 import torch
 from vllm.lora.layers import LoRAMapping
 from vllm.lora.punica_wrapper.punica_gpu import PunicaWrapperGPU
 
 import lorikeet.kernels.lora_linear  # noqa: F401  # registers the operator
 from lorikeet.kernels import step_tables
+from lorikeet.kernels.logits_slots import LogitsSlots
 from lorikeet.kernels.pinned_ring import PinnedRing
 from lorikeet.kernels.tile_table import TILE_SIZES
 
@@ -29,6 +31,8 @@ _BASE_FIELDS = ("token_lora_indices", "sampler_indices", "sampler_indices_padded
 
 
 class LorikeetPunicaWrapper(PunicaWrapperGPU):  # type: ignore[misc]  # final to type checkers only
+    logits_slots: LogitsSlots | None = None  # None: every adapter may have weights for the logits
+
     def __init__(
         self, max_num_batched_tokens: int, max_batches: int, device: torch.device | str, **kwargs: Any
     ) -> None:
@@ -47,6 +51,7 @@ class LorikeetPunicaWrapper(PunicaWrapperGPU):  # type: ignore[misc]  # final to
             meta.num_active_loras_cpu.fill_(self.max_loras + 1)
         self.tile_tables = [tensors[f"tiles.{size}"] for size in TILE_SIZES]
         self.rows = self.token_mapping_meta.token_indices_sorted_by_lora_ids
+        self._prompt_slots = np.zeros(0, dtype=np.int32)  # slots of the rows that logits are computed for
 
     def update_metadata(
         self,
@@ -64,7 +69,8 @@ class LorikeetPunicaWrapper(PunicaWrapperGPU):  # type: ignore[misc]  # final to
         self._ring.copy()
         self.indices_len[:] = [len(token_slots), len(prompt_slots), len(prompt_slots), len(token_slots)]
         self.token_mapping_meta.no_lora_flag_cpu.fill_(not (token_slots >= 0).any())
-        self.prompt_mapping_meta.no_lora_flag_cpu.fill_(not (prompt_slots >= 0).any())
+        self._prompt_slots = np.unique(prompt_slots[prompt_slots >= 0])
+        self.prompt_mapping_meta.no_lora_flag_cpu.fill_(len(self._prompt_slots) == 0)
 
     def add_lora_linear(
         self,
@@ -94,6 +100,11 @@ class LorikeetPunicaWrapper(PunicaWrapperGPU):  # type: ignore[misc]  # final to
             self.token_mapping_meta.no_lora_flag_cpu,
             kwargs.get("add_inputs", True),
         )
+
+    def add_lora_logits(self, *args: Any, **kwargs: Any) -> None:
+        """vLLM's own, where an adapter of this step has weights for the logits; runs outside of graphs."""
+        if self.logits_slots is None or self.logits_slots.any_has_weights(self._prompt_slots):
+            super().add_lora_logits(*args, **kwargs)
 
 
 def supports(

@@ -15,6 +15,7 @@ _WRAPPER = "vllm.lora.punica_wrapper.punica_gpu:PunicaWrapperGPU"
 _BASE_WRAPPER = "vllm.lora.punica_wrapper.punica_base:PunicaWrapperBase"
 _META = "vllm.lora.ops.triton_ops.lora_kernel_metadata:LoRAKernelMeta"
 _LINEAR = "vllm.lora.layers.base_linear:BaseLinearLayerWithLoRA"
+_LOGITS = "vllm.lora.layers.logits_processor:LogitsProcessorWithLoRA"
 
 # Seam -> what vLLM 0.32.0 has: a call's parameters, a data class's fields, or names that a body uses.
 EXPECTED: Mapping[str, str] = {
@@ -42,6 +43,10 @@ EXPECTED: Mapping[str, str] = {
     "vllm.lora.layers:LoRAMapping#fields": "index_mapping prompt_mapping is_prefill type",
     f"{_LINEAR}._apply_lora_to_output": "(self, x, output)",
     f"{_LINEAR}._apply_lora_to_output#uses": "punica_wrapper add_lora_linear lora_a_stacked lora_b_stacked",
+    f"{_LOGITS}.set_lora": "(self, index, lora_a, lora_b)",
+    f"{_LOGITS}.set_lora#uses": "reset_lora lora_a_stacked lora_b_stacked",
+    f"{_LOGITS}.reset_lora": "(self, index)",
+    f"{_LOGITS}._get_logits#uses": "punica_wrapper add_lora_logits lora_a_stacked lora_b_stacked",
     f"{_BASE_WRAPPER}.__init__#uses": (
         "_token_lora_indices _sampler_indices _sampler_indices_padded _embeddings_indices indices_len"
     ),

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 from vllm.platforms import current_platform
 
 from lorikeet.kernels.journal import Journal
-from lorikeet.kernels.lora_layers import check_called, our_layers, warm_up_layers
+from lorikeet.kernels.lora_layers import (
+    check_called,
+    our_layers,
+    warm_up_inherited_layers,
+    warm_up_layers,
+    watch_logits_layer,
+)
 from lorikeet.kernels.vllm_plugin import run_folder
 
 if TYPE_CHECKING:
@@ -36,7 +42,9 @@ class JournalMixin:
 
     def load_model(self, *args: Any, **kwargs: Any) -> Any:
         with self._journal.phase("weights"):
-            return super().load_model(*args, **kwargs)  # type: ignore[misc]
+            loaded = super().load_model(*args, **kwargs)  # type: ignore[misc]
+        watch_logits_layer(self.get_model())  # type: ignore[attr-defined]
+        return loaded
 
     def determine_available_memory(self) -> int:
         with self._journal.phase("profile"):
@@ -48,9 +56,10 @@ class JournalMixin:
 
     def compile_or_warm_up_model(self) -> Any:
         with self._journal.phase("kernel_warmup"):
-            layers = our_layers(self.get_model(), self.vllm_config)  # type: ignore[attr-defined]
+            model, config = self.get_model(), self.vllm_config  # type: ignore[attr-defined]
+            layers = our_layers(model, config)
             with self._journal.phase("lora_warmup"):
-                num_launches = warm_up_layers(layers, self.vllm_config)  # type: ignore[attr-defined]
+                num_launches = warm_up_layers(layers, config) + warm_up_inherited_layers(model, config)
             times = super().compile_or_warm_up_model()  # type: ignore[misc]
             num_calls = check_called(layers)
         self._journal.write("note", "lora_kernels", launches=num_launches, calls=num_calls)
