@@ -101,7 +101,14 @@ def write_weights(shape: Shape, folder: Path) -> None:
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
-def write_adapter(shape: Shape, rank: int, folder: Path, seed: int, value: float | None = None) -> None:
+def write_adapter(
+    shape: Shape,
+    rank: int,
+    folder: Path,
+    seed: int,
+    value: float | None = None,
+    delta_std: float = DELTA_STD,
+) -> None:
     """Write a PEFT adapter on every linear, random, or with B filled with `value`."""
     folder.mkdir(parents=True, exist_ok=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -115,7 +122,7 @@ def write_adapter(shape: Shape, rank: int, folder: Path, seed: int, value: float
         for name, (inputs, outputs) in shape.linears().items():
             prefix = f"base_model.model.model.layers.{layer}.{name}"
             tensors[f"{prefix}.lora_A.weight"] = normal(rank, inputs, inputs**-0.5)
-            b = normal(outputs, rank, DELTA_STD * rank**-0.5)
+            b = normal(outputs, rank, delta_std * rank**-0.5)
             tensors[f"{prefix}.lora_B.weight"] = b if value is None else torch.full_like(b, value)
     save_file(tensors, folder / "adapter_model.safetensors")
     config = {

@@ -82,6 +82,7 @@ def main() -> None:
                 base_us.setdefault(cell.num_tokens, time_base(layer, cell.num_tokens))
                 for row in measure(layer, cell, weights, base_us[cell.num_tokens]):
                     out.write(json.dumps({**versions, **row}) + "\n")
+                    out.flush()
                     implementation = row["implementation"]
                     sums[cell][implementation] = sums[cell].get(implementation, 0.0) + row["us"]
     print_sums(sums)
@@ -177,7 +178,12 @@ def measure(layer: str, cell: Cell, weights: list[Weights], base_us: float) -> I
     active = len(set(slots))
     moved = active * cell.rank * (k * len(widths) + sum(widths)) + cell.num_tokens * (k + 2 * sum(widths))
     for name, implementation in (("vllm", stock(step, cell)), ("lorikeet", ours(step))):
-        check(name, implementation, Problem(torch.randn_like(y), x, *weights[0], step))
+        error = relative_error(implementation, Problem(torch.randn_like(y), x, *weights[0], step))
+        if not error <= MAX_ERROR:
+            print(
+                f"{name} on {layer}, {cell}: relative error {error:.4f} > {MAX_ERROR}, not timed", flush=True
+            )
+            continue
         launches = [lambda w=w, f=implementation: f(y, x, *w) for w in weights]
         yield {
             "layer": layer,
@@ -233,18 +239,19 @@ def stock(step: Step, cell: Cell) -> Implementation:
     return run
 
 
-def check(name: str, implementation: Implementation, problem: Problem) -> None:
+def relative_error(implementation: Implementation, problem: Problem) -> float:
+    """Of what the implementation adds to y."""
     before = problem.y.float()
     expected = problem.expected()
     implementation(problem.y, problem.x, problem.lora_a, problem.lora_b)
-    error = ((problem.y.float() - expected).norm() / (expected - before).norm()).item()
-    if not error <= MAX_ERROR:
-        sys.exit(f"{name}: relative error {error:.4f} > {MAX_ERROR}")
+    return ((problem.y.float() - expected).norm() / (expected - before).norm()).item()
 
 
 def print_sums(sums: dict[Cell, dict[str, float]]) -> None:
     print("rank adapters tokens   vllm us  ours us  ratio   (sum over the layers)")
     for cell, us in sums.items():
+        if us.keys() != {"vllm", "lorikeet"}:
+            continue  # one of them was wrong
         ratio = us["lorikeet"] / us["vllm"]
         slower = "  SLOWER" if ratio > 1 else ""
         print(

@@ -27,6 +27,8 @@ class LoraServer:
     arguments: Sequence[str]
     environment: dict[str, str] = field(default_factory=dict)
     kernels: str = "on"
+    cache: Path | None = None  # of compiled graphs; default: its own, empty
+    keyed: bool = True  # whether graphs are keyed by our fingerprint, as `lorikeet serve` does
     ready_s: float | None = None
 
     def start(self) -> None:
@@ -35,7 +37,7 @@ class LoraServer:
         command += ["--port", str(self.port), "--disable-uvicorn-access-log", "--jit-monitor-verbose"]
         env = {name: value for name, value in os.environ.items() if not name.startswith("LORIKEET_")}
         env |= {
-            "VLLM_CACHE_ROOT": str(self.folder / "cache"),
+            "VLLM_CACHE_ROOT": str(self.cache or self.folder / "cache"),
             "VLLM_NO_USAGE_STATS": "1",
             "VLLM_USE_FLASHINFER_SAMPLER": "0",
             "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
@@ -44,7 +46,8 @@ class LoraServer:
         }
         if self.implementation == "lorikeet":
             command += ["--worker-cls", "lorikeet.kernels.vllm_worker.Worker"]
-            command += ["--additional-config", json.dumps({"lorikeet": fingerprint(self.kernels)})]
+            if self.keyed:
+                command += ["--additional-config", json.dumps({"lorikeet": fingerprint(self.kernels)})]
             env |= {"LORIKEET_KERNELS": self.kernels, "LORIKEET_DEBUG": "1"}
             env["LORIKEET_RUN_DIR"] = str(self.folder / "journal")
         self._begin = time.monotonic()

@@ -22,7 +22,7 @@ from dummy_model import SHAPES, write_adapter, write_model
 from light_client import run_load
 from load import Load, Measured
 from lora_servers import IMPLEMENTATIONS, LoraServer, server_arguments
-from rows import RESULTS, provenance
+from rows import RESULTS, append_line
 
 PORT = 8481
 READY_S = 330
@@ -48,7 +48,7 @@ def cells(max_adapters: int, concurrencies: list[int]) -> Iterator[Cell]:
 
 
 def main() -> None:
-    args = parse_arguments()
+    args = parse_arguments(sys.argv[1:])
     folder = Path(tempfile.mkdtemp(prefix="lora-serving-"))
     servers = start_servers(args, folder)
     try:
@@ -63,7 +63,7 @@ def main() -> None:
             server.stop()
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -75,11 +75,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--memory-share", type=float, default=0.4, help="free GPU memory each server asks for"
     )
+    parser.add_argument("--port", type=int, default=PORT, help="of the first server")
     parser.add_argument("--kernels", default="on", help="LORIKEET_KERNELS of our server")
     parser.add_argument("--limit-s", type=float, default=250, help="no new cell is begun after so long")
     parser.add_argument("--commit", help="what was measured, where git can't tell")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    return parser.parse_args()
+    return parser.parse_args(argv)
 
 
 def adapter_names(args: argparse.Namespace) -> list[str]:
@@ -94,7 +95,7 @@ def start_servers(args: argparse.Namespace, folder: Path) -> list[LoraServer]:
     )
     arguments += ["--load-format", "dummy"]
     servers = [
-        LoraServer(name, folder / "servers" / name, PORT + number, arguments, kernels=args.kernels)
+        LoraServer(name, folder / "servers" / name, args.port + number, arguments, kernels=args.kernels)
         for number, name in enumerate(IMPLEMENTATIONS)
     ]
     for server in servers:
@@ -154,13 +155,8 @@ def write_row(args: argparse.Namespace, server: LoraServer, cell: Cell, measured
 
 
 def write_line(args: argparse.Namespace, file: str, **row: Any) -> None:
-    where = provenance()
-    line = {"shape": args.shape, "rank": args.rank} | row | where
-    line["commit"] = args.commit or where["commit"]
     print(json.dumps(row), flush=True)
-    args.out.mkdir(parents=True, exist_ok=True)
-    with (args.out / file).open("a") as results:
-        results.write(json.dumps(line) + "\n")
+    append_line(args.out / file, {"shape": args.shape, "rank": args.rank} | row, args.commit)
 
 
 def report_log(args: argparse.Namespace, server: LoraServer) -> None:

@@ -3,8 +3,9 @@
     python benchmarks/lora_variants.py --out FOLDER [--commit ID] [--only NAME …]
 
 One small model with random weights, a server for each variant, all at once; each is asked the same prompts
-for the base model and both adapters in one batch, and compared with stock vLLM as it comes. Last, an adapter
-of NaN is asked beside the base model, whose texts must stay. Rows go to outputs.jsonl. It needs vLLM.
+for the base model and both adapters in one batch, and compared with stock vLLM as it comes. Ours fail on a
+kernel that is compiled after start. Then an adapter of NaN is asked beside the base model, whose texts must
+stay, and ours are started on the graphs that stock vLLM compiled. Rows go to outputs.jsonl. It needs vLLM.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from typing import Any
 from dummy_model import SHAPES, write_adapter, write_model, write_weights
 from lora_outputs import Output, ask, collect, compare, make_prompts
 from lora_servers import LoraServer, server_arguments
-from rows import RESULTS, provenance
+from rows import RESULTS, append_line
 
 PORT = 8491
 READY_S = 300
@@ -32,13 +33,15 @@ MODELS = ("base", *ADAPTERS)
 NAN = "nan"
 REFERENCE = "vllm"
 # name → (implementation, arguments, environment)
+STRICT = ["--jit-monitor-mode", "error"]
 VARIANTS: dict[str, tuple[str, list[str], dict[str, str]]] = {
     REFERENCE: ("vllm", [], {}),
-    "lorikeet": ("lorikeet", [], {}),
-    "lorikeet, V1 runner": ("lorikeet", [], {"VLLM_USE_V2_MODEL_RUNNER": "0"}),
-    "lorikeet, dual stream": ("lorikeet", [], {"VLLM_LORA_ENABLE_DUAL_STREAM": "1"}),
-    "lorikeet, eager": ("lorikeet", ["--enforce-eager"], {}),
-    "lorikeet, specialize-active-lora": ("lorikeet", ["--specialize-active-lora"], {}),
+    "lorikeet": ("lorikeet", STRICT, {}),
+    "lorikeet, V1 runner": ("lorikeet", STRICT, {"VLLM_USE_V2_MODEL_RUNNER": "0"}),
+    "lorikeet, dual stream": ("lorikeet", STRICT, {"VLLM_LORA_ENABLE_DUAL_STREAM": "1"}),
+    "lorikeet, eager": ("lorikeet", [*STRICT, "--enforce-eager"], {}),
+    "lorikeet, piecewise graphs": ("lorikeet", [*STRICT, "-cc.cudagraph_mode=PIECEWISE"], {}),
+    "lorikeet, specialize-active-lora": ("lorikeet", [*STRICT, "--specialize-active-lora"], {}),
     "vllm, specialize-active-lora": ("vllm", ["--specialize-active-lora"], {}),
 }
 Outputs = dict[tuple[str, int], Output]
@@ -60,6 +63,8 @@ def main() -> None:
         for name in (REFERENCE, "lorikeet"):
             if not isinstance(found.get(name, ""), str):
                 check_nan(args, name, servers[name])
+        if not isinstance(found[REFERENCE], str):
+            check_cache(args, folder, servers[REFERENCE], found[REFERENCE])
     finally:
         for name, server in servers.items():
             for line in server.log_lines("during inference", "using punica", "using lorikeet", "traceback")[
@@ -116,7 +121,9 @@ def outputs_of(server: LoraServer) -> Outputs | str:
 
 
 def prompts() -> list[str]:
-    return make_prompts(8, 40, SHAPES[SHAPE].vocabulary)
+    """Short ones, and one that is too long for a graph."""
+    vocabulary = SHAPES[SHAPE].vocabulary
+    return make_prompts(8, 40, vocabulary) + make_prompts(1, 777, vocabulary)
 
 
 def report_repeats(
@@ -153,6 +160,35 @@ def check_nan(args: argparse.Namespace, name: str, server: LoraServer) -> None:
         )
 
 
+def check_cache(args: argparse.Namespace, folder: Path, stock: LoraServer, reference: Outputs) -> None:
+    """Ours on the graphs that stock vLLM compiled: keyed by our fingerprint they are compiled anew.
+
+    Without the key the graphs are stock's, which never call our kernels, and the start must fail.
+    """
+    servers = {
+        keyed: LoraServer(
+            "lorikeet", folder / f"cached-{keyed}", PORT + 20 + keyed, stock.arguments,
+            kernels=args.kernels, cache=stock.folder / "cache", keyed=keyed,
+        )
+        for keyed in (True, False)
+    }  # fmt: skip
+    for server in servers.values():
+        server.start()
+    try:
+        for keyed, server in servers.items():
+            outputs = outputs_of(server)
+            write_line(
+                args,
+                variant=f"lorikeet on stock's graphs, {'with' if keyed else 'without'} our key",
+                ready=not isinstance(outputs, str),
+                refused=bool(server.log_lines("kernelsbypassederror")),
+                **({} if isinstance(outputs, str) else compare(outputs, reference)),
+            )
+    finally:
+        for server in servers.values():
+            server.stop()
+
+
 def ask_each(server: LoraServer, model: str) -> list[tuple[str, ...] | None]:
     """The text for each prompt, None where the answer is an error, as log-probabilities of NaN are."""
     texts: list[tuple[str, ...] | None] = []
@@ -165,12 +201,8 @@ def ask_each(server: LoraServer, model: str) -> list[tuple[str, ...] | None]:
 
 
 def write_line(args: argparse.Namespace, **row: Any) -> None:
-    where = provenance()
-    line = {"shape": SHAPE, "rank": RANK} | row | where | {"commit": args.commit or where["commit"]}
     print(json.dumps(row), flush=True)
-    args.out.mkdir(parents=True, exist_ok=True)
-    with (args.out / "outputs.jsonl").open("a") as results:
-        results.write(json.dumps(line) + "\n")
+    append_line(args.out / "outputs.jsonl", {"shape": SHAPE, "rank": RANK} | row, args.commit)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,15 @@ RESULTS = Path(__file__).parent / "results"
 
 def append_row(file: str, **row: Any) -> None:
     """Append one row to results/`file`, never changing those before it."""
-    RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / file).open("a") as results:
-        results.write(json.dumps(row | provenance()) + "\n")
+    append_line(RESULTS / file, row)
+
+
+def append_line(path: Path, row: dict[str, Any], commit: str | None = None) -> None:
+    """Append one row to a file; `commit` is what was measured, where git can't tell."""
+    where = provenance()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as results:
+        results.write(json.dumps(row | where | {"commit": commit or where["commit"]}) + "\n")
 
 
 def provenance() -> dict[str, Any]:

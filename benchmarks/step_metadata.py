@@ -15,7 +15,7 @@ from statistics import median
 from types import SimpleNamespace
 
 import torch
-from rows import RESULTS, provenance
+from rows import RESULTS, append_line
 from vllm.lora.layers import LoRAMapping
 from vllm.lora.ops.triton_ops.lora_kernel_metadata import LoRAKernelMeta
 from vllm.lora.punica_wrapper import punica_gpu
@@ -80,12 +80,8 @@ def time_update(wrapper: punica_gpu.PunicaWrapperGPU, mapping: LoRAMapping, devi
 
 
 def write_row(args: argparse.Namespace, row: dict[str, object]) -> None:
-    where = provenance()
     print(json.dumps(row), flush=True)
-    args.out.mkdir(parents=True, exist_ok=True)
-    line = row | {"repeats": REPEATS} | where | {"commit": args.commit or where["commit"]}
-    with (args.out / "metadata.jsonl").open("a") as results:
-        results.write(json.dumps(line) + "\n")
+    append_line(args.out / "metadata.jsonl", row | {"repeats": REPEATS}, args.commit)
 
 
 if __name__ == "__main__":
