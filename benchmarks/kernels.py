@@ -12,7 +12,6 @@ import datetime
 import json
 import multiprocessing
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
