@@ -109,13 +109,16 @@ def default_shrink_config(
     few_a_slot = tokens < 4 * num_slots  # then most tiles hold a token or two
     if (rank <= 64 and tokens <= 4) or (rank <= 32 and tokens <= 32 and (tokens <= 16 or few_a_slot)):
         chunk = 2048 if k * num_slices >= 12288 and 4 < tokens <= 16 else 1024
+        if rank <= 32 and k * num_slices <= 4096:
+            chunk = 512
         chunk = min(chunk, power_of_two_at_least(k))
         return ShrinkConfig("gemv", 4, min(power_of_two_at_least(rank), 16), chunk, chunk, 8, pdl=pdl)
     block_r = rank_block(rank)
     if tokens <= 128 or (rank <= 64 and tokens <= 512) or (tokens <= 256 and k <= 4096):
         block_m = 32 if tokens > 128 else 16
-        chunk = even_chunk(k, _swap_chunk(k, num_slices, rank, num_slots, tokens), 128)
-        config = ShrinkConfig("swap", block_m, block_r, chunk, 128, pdl=pdl)
+        block_k = 256 if rank <= 32 and tokens <= 32 and k % 256 == 0 else 128
+        chunk = even_chunk(k, _swap_chunk(k, num_slices, rank, num_slots, tokens), block_k)
+        config = ShrinkConfig("swap", block_m, block_r, chunk, block_k, pdl=pdl)
     elif rank <= 128:
         block_k = 128 if k % 16 == 0 else 64  # narrow loads go through registers
         chunk = even_chunk(k, _tiled_chunk(k, num_slices, rank, tokens), block_k)
@@ -138,7 +141,9 @@ def default_expand_config(
     elif tokens <= 128:
         block_n = 128 if rank > 128 else 256
         block_r = 128 if 64 < rank <= 128 else 64
-        config = ExpandConfig("swap", 16, block_n, block_r, num_warps=8 if rank <= 64 else 4, pdl=pdl)
+        config = ExpandConfig(
+            "swap", 16, block_n, block_r, num_warps=8 if rank <= 64 else 4, num_stages=4, pdl=pdl
+        )
     elif rank <= 32:
         config = ExpandConfig("tiled", 32, 128, block_r, blocks=8 if sum(n) > 4096 else 4)
     elif rank <= 64:
