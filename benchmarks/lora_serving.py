@@ -75,6 +75,10 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--memory-share", type=float, default=0.4, help="free GPU memory each server asks for"
     )
+    parser.add_argument("--spread", action="store_true", help="clients start one after the other")
+    parser.add_argument(
+        "--more", nargs=argparse.REMAINDER, default=[], help="arguments for both servers, the last of all"
+    )
     parser.add_argument("--port", type=int, default=PORT, help="of the first server")
     parser.add_argument("--kernels", default="on", help="LORIKEET_KERNELS of our server")
     parser.add_argument("--limit-s", type=float, default=250, help="no new cell is begun after so long")
@@ -93,7 +97,7 @@ def start_servers(args: argparse.Namespace, folder: Path) -> list[LoraServer]:
     arguments = server_arguments(
         folder / "model", adapters, args.rank, args.adapters, args.kv_gb * 10**9, args.memory_share
     )
-    arguments += ["--load-format", "dummy"]
+    arguments += ["--load-format", "dummy", *args.more]
     servers = [
         LoraServer(name, folder / "servers" / name, args.port + number, arguments, kernels=args.kernels)
         for number, name in enumerate(IMPLEMENTATIONS)
@@ -120,7 +124,7 @@ def measure(args: argparse.Namespace, servers: list[LoraServer]) -> None:
             if time.monotonic() > end:
                 print(f"out of time before {cell} of {server.implementation}", flush=True)
                 continue
-            write_row(args, server, cell, run_load(server.url, load_of(args, cell)))
+            write_row(args, server, cell, run_load(server.url, load_of(args, cell), args.spread))
 
 
 def load_of(args: argparse.Namespace, cell: Cell) -> Load:
@@ -143,13 +147,14 @@ def write_row(args: argparse.Namespace, server: LoraServer, cell: Cell, measured
         "serving.jsonl",
         adapters=cell.adapters,
         concurrency=cell.concurrency,
+        arrival="spread" if args.spread else "together",
         prompt_tokens=measured.prompt_tokens,
         output_tokens=cell.output_tokens,
         implementation=server.implementation,
         ttft_ms=round(measured.ttft_ms, 2),
         tpot_ms=None if short else round(measured.tpot_ms, 3),
         itl_ms=None if short else round(measured.itl_ms, 3),
-        tokens_per_s=None if short else round(measured.tokens_per_s, 1),
+        tokens_per_s=None if short or args.spread else round(measured.tokens_per_s, 1),
         num_requests=load_of(args, cell).num_requests,
     )
 
