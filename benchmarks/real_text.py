@@ -24,7 +24,7 @@ from typing import Any
 
 from dummy_model import Shape, write_adapter
 from lora_servers import IMPLEMENTATIONS, LoraServer, server_arguments
-from rows import RESULTS, append_line
+from rows import RESULTS, append_line, provenance
 
 from lorikeet.serve.demo.adapter_paths import adapter_paths
 
@@ -37,6 +37,7 @@ READY_S = 300
 NUM_TOKENS = 64
 BASE = "base"
 TEXTS = "texts.jsonl"
+WRITTEN_ON = "written_on.json"
 QUESTIONS = (
     "What is the capital of France?",
     "How do I boil an egg?",
@@ -98,6 +99,7 @@ def ask(args: argparse.Namespace) -> None:
             server.stop()
         shutil.rmtree(folder)
     (args.texts / TEXTS).write_text("".join(json.dumps(text) + "\n" for text in texts))
+    (args.texts / WRITTEN_ON).write_text(json.dumps(provenance() | {"commit": args.commit}))
     print(f"{len(texts)} texts")
 
 
@@ -213,7 +215,10 @@ def summary(margins: list[float]) -> dict[str, Any]:
 
 def write(args: argparse.Namespace, **row: Any) -> None:
     print(json.dumps(row), flush=True)
-    append_line(args.out / "text.jsonl", {"shape": "smollm2-135m", **row}, args.commit)
+    written_on = json.loads((args.texts / WRITTEN_ON).read_text())
+    append_line(
+        args.out / "text.jsonl", {"shape": "smollm2-135m", **row, "written_on": written_on}, args.commit
+    )
 
 
 if __name__ == "__main__":

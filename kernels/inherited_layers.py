@@ -47,7 +47,7 @@ def warm_up_inherited(model: torch.nn.Module, max_tokens: int, max_rows: int) ->
     return num_launches
 
 
-def _layers(model: torch.nn.Module, kind: type) -> list[Any]:
+def _layers(model: torch.nn.Module, kind: type[Any]) -> list[Any]:
     """The model's layers of that kind that our wrapper serves."""
     return [
         module
