@@ -27,6 +27,7 @@ class Device:
 
     capability: tuple[int, int] = (9, 0)
     shared_bytes: int = 232_448  # that one program can have; 101376 on the smallest we support
+    name: str = ""  # as torch.cuda.get_device_name() gives it: measured block sizes belong to one
 
     @property
     def dependent_launch(self) -> bool:

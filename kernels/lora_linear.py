@@ -10,14 +10,7 @@ from functools import cache
 
 import torch
 
-from lorikeet.kernels.config import (
-    Device,
-    ExpandConfig,
-    ShrinkConfig,
-    default_expand_config,
-    default_shrink_config,
-    token_bucket,
-)
+from lorikeet.kernels.config import Device, ExpandConfig, ShrinkConfig, token_bucket
 from lorikeet.kernels.device import MAX_SLICES
 from lorikeet.kernels.lora_expand_swap import lora_expand_swap
 from lorikeet.kernels.lora_expand_tiled import lora_expand_tiled
@@ -25,7 +18,9 @@ from lorikeet.kernels.lora_shrink_gemv import lora_shrink_gemv
 from lorikeet.kernels.lora_shrink_swap import lora_shrink_swap
 from lorikeet.kernels.lora_shrink_tiled import lora_shrink_tiled
 from lorikeet.kernels.schema import SCHEMA
+from lorikeet.kernels.shape import LayerShape
 from lorikeet.kernels.tile_table import TILE_SIZES
+from lorikeet.kernels.tuned import TunedConfigs, load_tuned
 
 # Executions of the operator by Python, by operator name. Replays of a CUDA graph are not seen.
 calls: Counter[str] = Counter()
@@ -33,6 +28,7 @@ calls: Counter[str] = Counter()
 _SHRINK = {"gemv": lora_shrink_gemv, "swap": lora_shrink_swap, "tiled": lora_shrink_tiled}
 _EXPAND = {"swap": lora_expand_swap, "tiled": lora_expand_tiled}
 _ALIGNMENT_BYTES = 16
+_tuned: list[TunedConfigs] = []  # one, once chosen
 
 
 def lora_linear(
@@ -89,7 +85,7 @@ def lora_slices(
     num_tokens = x.shape[0]
     num_slots, _, rank, k = lora_a[0].shape
     widths = tuple(b.shape[2] for b in lora_b)
-    shrink, expand = _configs(k, widths, rank, num_slots, token_bucket(num_tokens), device)
+    shrink, expand = _configs(k, widths, rank, num_slots, x.dtype, token_bucket(num_tokens), device)
     lora_slices_with(y, x, lora_a, lora_b, tile_tables, rows, add_inputs, shrink, expand)
 
 
@@ -122,16 +118,30 @@ def device_of(device: torch.device) -> Device:
     return Device(
         capability=(properties.major, properties.minor),
         shared_bytes=properties.shared_memory_per_block_optin,
+        name=properties.name,
     )
+
+
+def use_tuned(tuned: TunedConfigs) -> None:
+    """Choose block sizes by `tuned` from now on; before the first trace, with the same on every rank."""
+    _tuned[:] = [tuned]
+    _configs.cache_clear()
 
 
 @cache
 def _configs(
-    k: int, widths: tuple[int, ...], rank: int, num_slots: int, num_tokens: int, device: Device
+    k: int,
+    widths: tuple[int, ...],
+    rank: int,
+    num_slots: int,
+    dtype: torch.dtype,
+    num_tokens: int,
+    device: Device,
 ) -> tuple[ShrinkConfig, ExpandConfig]:
-    shrink = default_shrink_config(k, len(widths), rank, num_slots, num_tokens, device)
-    expand = default_expand_config(widths, rank, num_slots, num_tokens, shrink.num_splits(k), device)
-    return shrink, expand
+    if not _tuned:  # in plain `vllm serve` nobody chose: what the package brings
+        use_tuned(load_tuned(device))
+    shape = LayerShape(k, widths, rank, num_slots, str(dtype).removeprefix("torch."))
+    return _tuned[0].find(shape, num_tokens, device)[0]
 
 
 def _table(tile_tables: Sequence[torch.Tensor], tile_size: int) -> torch.Tensor:

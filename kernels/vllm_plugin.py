@@ -49,6 +49,12 @@ def run_folder() -> Path | None:
     return Path(folder) if folder else None
 
 
+def cache_folder() -> Path | None:
+    """What is measured once and kept; None when Lorikeet's server did not start this process."""
+    folder = os.environ.get("LORIKEET_CACHE_DIR")
+    return Path(folder) if folder else None
+
+
 def kernels_mode() -> Mode:
     """How our LoRA kernels are asked for.
 

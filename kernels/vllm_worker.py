@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm.platforms import current_platform
 
+from lorikeet.kernels.block_sizes import settle_block_sizes
 from lorikeet.kernels.journal import Journal
 from lorikeet.kernels.lora_layers import (
     check_called,
@@ -13,7 +14,8 @@ from lorikeet.kernels.lora_layers import (
     warm_up_layers,
     watch_logits_layer,
 )
-from lorikeet.kernels.vllm_plugin import run_folder
+from lorikeet.kernels.tuned import TunedConfigs
+from lorikeet.kernels.vllm_plugin import cache_folder, run_folder
 
 if TYPE_CHECKING:
     from vllm.v1.worker.gpu_worker import Worker as PlatformWorker
@@ -43,7 +45,16 @@ class JournalMixin:
     def load_model(self, *args: Any, **kwargs: Any) -> Any:
         with self._journal.phase("weights"):
             loaded = super().load_model(*args, **kwargs)  # type: ignore[misc]
-        watch_logits_layer(self.get_model())  # type: ignore[attr-defined]
+        model, config = self.get_model(), self.vllm_config  # type: ignore[attr-defined]
+        watch_logits_layer(model)
+        settle_block_sizes(
+            our_layers(model, config),
+            config.scheduler_config.max_num_batched_tokens,
+            cache_folder(),
+            _share,
+            self._journal,
+            is_first_rank=self.rank == 0,  # type: ignore[attr-defined]
+        )
         return loaded
 
     def determine_available_memory(self) -> int:
@@ -78,6 +89,14 @@ class JournalMixin:
                 return call(*args, **kwargs)
 
         setattr(runner, method, journalled)
+
+
+def _share(tuned: TunedConfigs) -> TunedConfigs:
+    """What the first rank read: files can change between two reads."""
+    from vllm.distributed import get_world_group
+
+    group = get_world_group()
+    return tuned if group.world_size == 1 else group.broadcast_object(tuned, src=0)
 
 
 class Worker(JournalMixin, PlatformWorker):  # type: ignore[misc]

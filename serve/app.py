@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lorikeet.serve.body_limit import BodyLimit
+from lorikeet.serve.config_metrics import ConfigCollector
 from lorikeet.serve.exposition import exposition
 from lorikeet.serve.gate import Gate
 from lorikeet.serve.kernel_metrics import KernelCollector
@@ -36,6 +37,7 @@ def build_app(settings: Settings, lifecycle: Lifecycle, timeline: Timeline) -> A
     metrics = Metrics(registry)
     registry.register(StartupCollector(lifecycle, timeline))
     registry.register(KernelCollector(timeline))
+    registry.register(ConfigCollector(timeline))
     gate = Gate(lifecycle, timeline, metrics, settings.retry_after_s)
     own = _own_routes(registry, lifecycle, timeline, settings.retry_after_s)
     limited = BodyLimit(gate, settings.max_body_bytes, metrics)

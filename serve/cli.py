@@ -62,6 +62,7 @@ def _serve(command: str, argv: list[str]) -> int:
 
     with bind(address) as sock, tempfile.TemporaryDirectory(prefix="start-", dir=settings.run_dir) as folder:
         os.environ["LORIKEET_RUN_DIR"] = folder  # where this start's processes write their journals
+        os.environ["LORIKEET_CACHE_DIR"] = str(settings.cache_dir)
         launch = Launch(arguments, settings, Path(folder), start_mono, address, sock)
         code = _run(launch)
     sys.stdout.flush()
