@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 
-def one_line_failures(started: Callable[[], bool]) -> None:
+def one_line_failures(started: Callable[[], bool], report: Callable[[str], None]) -> None:
     """While `started()` is false, log and print exceptions of this process without their stacks.
 
     Two ways lead a stack to the log: a record's exc_info, and multiprocessing, which prints what ends a
-    child's main function. Idempotent; for processes that Lorikeet's server owns.
+    child's main function; that one is also given to `report`, as "Type: message". Idempotent; for processes
+    that Lorikeet's server owns.
     """
     make_record = logging.getLogRecordFactory()
     if getattr(make_record, "one_line", False):
@@ -33,6 +34,8 @@ def one_line_failures(started: Callable[[], bool]) -> None:
         if started():
             print_stack(*args, **kwargs)
         else:
-            print("".join(traceback.format_exception_only(sys.exception())), end="", file=sys.stderr)
+            text = "".join(traceback.format_exception_only(sys.exception()))
+            print(text, end="", file=sys.stderr)
+            report(text.strip())
 
     traceback.print_exc = print_exc

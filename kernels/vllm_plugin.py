@@ -35,12 +35,16 @@ def install() -> None:
 
 def _join_server(folder: Path) -> None:
     """Fail in one line, end with the server, and journal what is importable under our folders' bare names."""
+    journal = Journal(folder, _process())
     if not debug():
-        one_line_failures(started=(folder / STARTED).exists)
+        one_line_failures(
+            started=(folder / STARTED).exists,
+            report=lambda error: journal.write("note", "failure", error=error),
+        )
     end_with_parent()
     # transformers probes for a package named `kernels`: our folder must not be found under its bare name.
     found = [name for name in ("kernels", "serve") if importlib.util.find_spec(name)]
-    Journal(folder, _process()).write("note", "plugin", top_level=found)
+    journal.write("note", "plugin", top_level=found)
 
 
 def run_folder() -> Path | None:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Make `.venv` hold one of the pinned sets: requirements/install.py cpu|gpu|test.
+"""Make `.venv` hold one of the pinned sets: requirements/install.py cpu|gpu|test [--packages].
 
 Runs on any Python 3.11 or later with nothing installed. It installs with uv, which downloads in parallel,
 and reads pip's settings (index, wheel folders, certificate, proxy) for it. Extra indexes are left out:
 one that can't be reached costs seconds for each package. Only torch's CPU build may need one, which uv
-knows by itself. A set that is in place already is left alone, in about 0.1 s.
+knows by itself. A set that is in place already is left alone, in about 0.1 s. With --packages Lorikeet
+itself is left out: images install its wheel.
 """
 
 import ast
@@ -30,12 +31,13 @@ UV_VARIABLES = {
 
 
 def main() -> None:
-    if len(sys.argv) != 2 or sys.argv[1] not in SETS:
-        sys.exit(f"usage: install.py {'|'.join(SETS)}")
-    name = sys.argv[1]
+    name, *options = sys.argv[1:] or [""]
+    if name not in SETS or options not in ([], ["--packages"]):
+        sys.exit(f"usage: install.py {'|'.join(SETS)} [--packages]")
     lock = ROOT / "requirements" / SETS[name]
     stamp = VENV / f".lorikeet-{name}"
-    wanted = digest(lock, ROOT / "pyproject.toml", Path(__file__))
+    ours = [] if options else [ROOT / "pyproject.toml"]
+    wanted = digest(lock, Path(__file__), *ours)
     if stamp.exists() and stamp.read_text() == wanted:
         return
     say(f"installing the {name} set into .venv: several minutes the first time, 3 GB (gpu: 10 GB)")
@@ -47,7 +49,8 @@ def main() -> None:
     uv_install("--no-deps", "--require-hashes", "-r", str(lock), env=uv_environment)
     if name != "gpu":
         install_cpu_torch(uv_environment)
-    uv_install("--no-deps", "-e", str(ROOT), env=uv_environment)
+    if ours:
+        uv_install("--no-deps", "-e", str(ROOT), env=uv_environment)
     stamp.write_text(wanted)
 
 

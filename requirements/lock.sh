@@ -10,12 +10,12 @@ lock() { # lock NAME [uv options]: NAME.in → NAME.txt
         --generate-hashes --custom-compile-command "requirements/lock.sh" --override overrides-demo.txt "$@" --output-file "$name.txt" "$name.in"
 }
 
-upgrade=${1-}
-lock cpu --override overrides-cpu.txt $upgrade
-lock test --override overrides-cpu.txt --constraint cpu.txt $upgrade
-lock gpu $upgrade
+lock cpu --override overrides-cpu.txt ${1:+"$1"}
+lock test --override overrides-cpu.txt --constraint cpu.txt ${1:+"$1"}
+lock gpu ${1:+"$1"}
+lock build ${1:+"$1"}
 # Entries whose condition never holds are of no use to an installer.
-for name in cpu test gpu; do
+for name in cpu test gpu build; do
     awk '/^[^ #]/ { drop = /never/ } !drop' "$name.txt" >"$name.tmp"
     mv "$name.tmp" "$name.txt"
 done

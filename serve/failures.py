@@ -20,6 +20,10 @@ REMEDIES = (
         "name a folder, or a model hub's owner/name that this machine can reach",
     ),
     (
+        r"libnuma|init_cpu_memory_env",
+        "vLLM's CPU build needs the system library libnuma (Debian's package libnuma1)",
+    ),
+    (
         r"couldn't connect to|Failed to resolve|LocalEntryNotFound|offline mode",
         "the model hub can't be reached: name a local folder",
     ),

@@ -43,7 +43,7 @@ class Timeline:
     def __init__(self, folder: Path, start_mono: float) -> None:
         self.start_mono = start_mono
         self.end_mono: float | None = None
-        self.failure: str | None = None  # the first error that a phase ended with
+        self.failure: str | None = None  # the first error that a phase or a process ended with
         self.decisions: list[dict[str, Any]] = []
         self._folder = folder
         self._offsets: dict[Path, int] = defaultdict(int)
@@ -104,10 +104,10 @@ class Timeline:
             self._open[rank].append(OpenPhase(line["phase"], line["mono"]))
         elif line["event"] == "end":
             self._end(line["phase"], rank, line["mono"])
-            if (error := line["detail"].get("error")) and self.failure is None:
-                self.failure = error
         else:
             self.decisions.append(line)
+        if self.failure is None:
+            self.failure = line["detail"].get("error")
 
     def _end(self, name: str, rank: str, mono: float) -> None:
         if not self._opened(name, rank):

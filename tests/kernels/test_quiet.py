@@ -5,12 +5,16 @@ import sys
 
 import pytest
 
+REPORT = """
+def report(text):
+    print("reported:", text, flush=True)
+"""
 LOGGED = """
 import logging
 from lorikeet.kernels.quiet import one_line_failures
 logging.basicConfig()
-one_line_failures(lambda: {started})
-one_line_failures(lambda: {started})
+one_line_failures(lambda: {started}, report)
+one_line_failures(lambda: {started}, report)
 try:
     1 / 0
 except ZeroDivisionError:
@@ -20,7 +24,7 @@ RAISED = """
 import multiprocessing
 from lorikeet.kernels.quiet import one_line_failures
 def child():
-    one_line_failures(lambda: {started})
+    one_line_failures(lambda: {started}, report)
     raise RuntimeError("no memory")
 process = multiprocessing.get_context("fork").Process(target=child)
 process.start()
@@ -29,8 +33,9 @@ process.join()
 
 
 def run(code: str, started: bool) -> str:
-    command = [sys.executable, "-c", code.format(started=started)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    command = [sys.executable, "-c", REPORT + code.format(started=started)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    return ended.stdout + ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -47,3 +52,9 @@ def test_before_the_start_a_failure_has_no_stack(code, text):
 @pytest.mark.parametrize("code", [LOGGED, RAISED], ids=["logged", "raised in a child"])
 def test_after_the_start_stacks_show(code):
     assert "Traceback" in run(code, started=True)
+
+
+def test_what_ends_a_child_is_reported():
+    assert "reported: RuntimeError: no memory\n" in run(RAISED, started=False)
+    assert "reported" not in run(RAISED, started=True)
+    assert "reported" not in run(LOGGED, started=False)

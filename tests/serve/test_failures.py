@@ -12,6 +12,7 @@ from lorikeet.serve.failures import MAX_CHARACTERS, describe_failure
         ("CUDA out of memory. Tried to allocate 2 GiB", "--gpu-memory-utilization"),
         ("larger than the maximum number of tokens that can be stored in KV cache", "--max-model-len"),
         ("BertModel does not support LoRA yet.", "--no-enable-lora"),
+        ("'_C' object has no attribute 'init_cpu_memory_env'", "libnuma1"),
         ("We couldn't connect to the hub to load the files", "local folder"),
     ],
 )  # fmt: skip

@@ -108,3 +108,10 @@ def test_nothing_changes_after_the_finish(write, clock, tmp_path):
 
 def test_process_start_lies_just_behind_us():
     assert 0 < time.monotonic() - process_start_mono() < 3600
+
+
+def test_what_ended_a_process_is_a_failure(write, tmp_path):
+    timeline = Timeline(tmp_path, 0.0)
+    write("engine", None, "note", "failure", 1, error="RuntimeError: no shared memory")
+    timeline.refresh()
+    assert timeline.failure == "RuntimeError: no shared memory"
