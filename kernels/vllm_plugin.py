@@ -17,6 +17,8 @@ from lorikeet.kernels.parent import end_with_parent
 from lorikeet.kernels.platform_hook import hook_platform
 from lorikeet.kernels.quiet import one_line_failures
 
+AUTOTUNE_MODES = ("auto", "vllm", "operator")
+
 
 def install() -> None:
     """Prepare this process.
@@ -70,6 +72,20 @@ def kernels_mode() -> Mode:
         if value == mode:
             return mode  # type: ignore[no-any-return]
     raise ValueError(f"LORIKEET_KERNELS={value}: must be one of {', '.join(get_args(Mode))}")
+
+
+def autotune_mode() -> str:
+    """Who decides on FlashInfer's autotune pass: `auto` Lorikeet, `vllm` its own rule, `operator` a flag.
+
+    The server sets `operator` itself when one of vLLM's two flags was given.
+
+    Raises:
+        ValueError: LORIKEET_AUTOTUNE is none of these.
+    """
+    value = os.environ.get("LORIKEET_AUTOTUNE", "auto")
+    if value not in AUTOTUNE_MODES:
+        raise ValueError(f"LORIKEET_AUTOTUNE={value}: must be one of {', '.join(AUTOTUNE_MODES)}")
+    return value
 
 
 def debug() -> bool:

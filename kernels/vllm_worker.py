@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from vllm.platforms import current_platform
 
+from lorikeet.kernels.autotune import Autotune
 from lorikeet.kernels.block_sizes import settle_block_sizes
+from lorikeet.kernels.choice_recorder import Period
 from lorikeet.kernels.journal import Journal
 from lorikeet.kernels.lora_layers import (
     check_called,
@@ -15,7 +17,7 @@ from lorikeet.kernels.lora_layers import (
     watch_logits_layer,
 )
 from lorikeet.kernels.tuned import TunedConfigs
-from lorikeet.kernels.vllm_plugin import cache_folder, run_folder
+from lorikeet.kernels.vllm_plugin import autotune_mode, cache_folder, run_folder
 
 if TYPE_CHECKING:
     from vllm.v1.worker.gpu_worker import Worker as PlatformWorker
@@ -24,8 +26,11 @@ elif current_platform.is_cpu():
 else:
     from vllm.v1.worker.gpu_worker import Worker as PlatformWorker
 
-# Calls of the model runner that are phases inside a worker's own phase.
-RUNNER_PHASES = {"profile_cudagraph_memory": "graph_profile", "capture_model": "graph_capture"}
+# Calls of the model runner that are phases inside a worker's own phase, and what they are evidence of.
+RUNNER_PHASES: dict[str, tuple[str, Period]] = {
+    "profile_cudagraph_memory": ("graph_profile", "graph_profile"),
+    "capture_model": ("graph_capture", "capture"),
+}
 
 
 class JournalMixin:
@@ -35,12 +40,14 @@ class JournalMixin:
         super().__init__(*args, **kwargs)
         self._journal = Journal(run_folder(), "worker", self.rank)  # type: ignore[attr-defined]
         self._journal.write("end", "engine_spawn")
+        self._autotune = Autotune(self, autotune_mode(), self._journal, run_folder())
 
     def init_device(self) -> None:
         with self._journal.phase("device"):
             super().init_device()  # type: ignore[misc]
-        for method, phase in RUNNER_PHASES.items():
-            self._journal_runner_call(method, phase)
+            self._autotune.install()
+        for method, (phase, period) in RUNNER_PHASES.items():
+            self._journal_runner_call(method, phase, period)
 
     def load_model(self, *args: Any, **kwargs: Any) -> Any:
         with self._journal.phase("weights"):
@@ -58,7 +65,7 @@ class JournalMixin:
         return loaded
 
     def determine_available_memory(self) -> int:
-        with self._journal.phase("profile"):
+        with self._journal.phase("profile"), self._autotune.recorder.during("profile"):
             return super().determine_available_memory()  # type: ignore[misc, no-any-return]
 
     def initialize_from_config(self, *args: Any, **kwargs: Any) -> Any:
@@ -71,13 +78,16 @@ class JournalMixin:
             layers = our_layers(model, config)
             with self._journal.phase("lora_warmup"):
                 num_launches = warm_up_layers(layers, config) + warm_up_inherited_layers(model, config)
-            times = super().compile_or_warm_up_model()  # type: ignore[misc]
+            self._autotune.decide()
+            with self._autotune.applied():
+                times = super().compile_or_warm_up_model()  # type: ignore[misc]
+            self._autotune.finish()
             num_calls = check_called(layers)
         self._journal.write("note", "lora_kernels", launches=num_launches, calls=num_calls)
         self._journal.write("note", "compile", seconds=getattr(times, "language_model", None))
         return times
 
-    def _journal_runner_call(self, method: str, phase: str) -> None:
+    def _journal_runner_call(self, method: str, phase: str, period: Period) -> None:
         """Replace one bound method of this worker's own model runner by one that journals it."""
         runner = self.model_runner  # type: ignore[attr-defined]
         call: Callable[..., Any] | None = getattr(runner, method, None)
@@ -85,7 +95,7 @@ class JournalMixin:
             return
 
         def journalled(*args: Any, **kwargs: Any) -> Any:
-            with self._journal.phase(phase):
+            with self._journal.phase(phase), self._autotune.recorder.during(period):
                 return call(*args, **kwargs)
 
         setattr(runner, method, journalled)

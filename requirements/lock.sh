@@ -11,7 +11,7 @@ lock() { # lock NAME [uv options]: NAME.in → NAME.txt
 }
 
 lock cpu --override overrides-cpu.txt ${1:+"$1"}
-lock test --override overrides-cpu.txt --constraint cpu.txt ${1:+"$1"}
+lock test --override overrides-cpu.txt --override overrides-flashinfer.txt --constraint cpu.txt ${1:+"$1"}
 lock gpu ${1:+"$1"}
 lock build ${1:+"$1"}
 # Entries whose condition never holds are of no use to an installer.
