@@ -1,4 +1,4 @@
-"""FlashInfer's autotune pass in one worker's start: evidence, the ranks' decision, and the check afterwards."""
+"""FlashInfer's autotune pass in one worker's start: evidence, the ranks' decision, the check afterwards."""
 
 import logging
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from lorikeet.kernels import autotune_vllm as vllm_side
 from lorikeet.kernels.autotune_decision import Decision, Vote, after_the_pass, decide
 from lorikeet.kernels.autotune_memory import Memory, memory_file, recall, remember
 from lorikeet.kernels.autotune_vote import all_votes
-from lorikeet.kernels.choice_recorder import EVIDENCE, ChoiceRecorder, RecorderOffError
+from lorikeet.kernels.choice_recorder import EVIDENCE, ChoiceRecorder, Period, RecorderOffError
 from lorikeet.kernels.flashinfer_scan import committed
 from lorikeet.kernels.journal import Journal
 from lorikeet.kernels.registry import UNKNOWN, label, names_in_use, tuned_families
 from lorikeet.kernels.untuned_choices import UntunedWatch
 
 PASS = "flashinfer_autotune"  # the journal's phase of the pass and of the decision on it
-LATE = ("warm_up", "capture")
+LATE: tuple[Period, ...] = ("warm_up", "capture")
 _logger = logging.getLogger("vllm.lorikeet")
 
 
@@ -38,7 +38,7 @@ class Autotune:
         self._memory_file: Path | None = None  # None: vLLM's folder can't be written
 
     def install(self) -> None:
-        """Begin to count; call it when the worker has its device. FlashInfer is imported here if it is used."""
+        """Begin to count; call it when the worker has its device. FlashInfer is imported here, if used."""
         self._off = vllm_side.why_off(self._worker.vllm_config, self._mode)
         if self._off and self._off != "optimization_level":
             return
@@ -93,11 +93,12 @@ class Autotune:
         if missed:
             _logger.warning("graph capture reached %s, not seen before: the next start tunes", missed)
         self.recorder.serve()
+        self._watch_serving(decision)
 
-    def watch_serving(self) -> None:
-        """Report untuned choices from now on, and mark them for the next start where the pass was left out."""
-        if self._unknown is None and not self._off and self.decision is not None:
-            on_new = self._mark if self.decision.outcome == "skipped" else None
+    def _watch_serving(self, decision: Decision) -> None:
+        """Report untuned choices from now on; where the pass was left out, the next start then tunes."""
+        if self._unknown is None and not self._off:
+            on_new = self._mark if decision.outcome == "skipped" else None
             UntunedWatch(self._folder, self._worker.rank, self.recorder, on_new).start()
 
     @contextmanager
@@ -106,7 +107,7 @@ class Autotune:
             yield
 
     def _make_vote(self) -> Vote:
-        """This rank's vote. Whatever goes wrong here becomes a vote for vLLM's own behaviour, with its reason."""
+        """What this rank knows. Whatever goes wrong here is a vote for vLLM's own way, with a reason."""
         worker, rank = self._worker, self._worker.rank
         flag = worker.vllm_config.kernel_config.enable_flashinfer_autotune
         if self._mode == "operator":
@@ -170,11 +171,14 @@ class Autotune:
     def _operators(self) -> dict[str, dict[str, int]]:
         """Calls by period and operator, for metrics: names that no family has are one."""
         found: dict[str, dict[str, int]] = {}
+        asked = {operator for counts in self.recorder.periods.values() for operator in counts.asked}
+        if unknown := sorted(operator for operator in asked if label(operator) == UNKNOWN):
+            _logger.warning(
+                "operators that the registry doesn't know ask FlashInfer's autotuner: %s", unknown
+            )
         for period, counts in self.recorder.periods.items():
             for operator, calls in counts.asked.items():
                 name = label(operator)
-                if name == UNKNOWN:
-                    _logger.warning("operator %r asks FlashInfer's autotuner and is not known", operator)
                 calls_of = found.setdefault(period, {})
                 calls_of[name] = calls_of.get(name, 0) + calls
         return found

@@ -98,7 +98,9 @@ def decide(votes: Sequence[Vote]) -> Decision:
     if seen:
         complete = all(vote.cache == "complete" for vote in votes)
         names = ", ".join(seen)
-        return Decision("loaded", "cached", True, names) if complete else Decision("tuned", "seen", True, names)
+        return (
+            Decision("loaded", "cached", True, names) if complete else Decision("tuned", "seen", True, names)
+        )
     return _nothing_seen(votes)
 
 

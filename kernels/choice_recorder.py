@@ -118,7 +118,8 @@ def check(autotuner: type, version: str) -> None:
     """Raises RecorderOffError where FlashInfer has changed."""
     if version != committed().version:
         raise RecorderOffError(
-            "flashinfer_version", f"FlashInfer is {version}, the registry was written for {committed().version}"
+            "flashinfer_version",
+            f"FlashInfer is {version}, the registry was written for {committed().version}",
         )
     for name, expected in EXPECTED.items():
         method = vars(autotuner).get(name)

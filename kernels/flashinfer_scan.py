@@ -62,12 +62,12 @@ def scan(root: Path, of_version: str) -> ScannedOperators:
     """Read every Python file of a FlashInfer package but its autotuner's own."""
     trees = {}
     for path in sorted(root.rglob("*.py")):
-        name = path.relative_to(root)
-        if name.parts[0] in ("autotuner", "data"):
+        inside = path.relative_to(root)
+        if inside.parts[0] in ("autotuner", "data"):
             continue
         text = path.read_text(encoding="utf-8")
         if ASKS_FOR_MODE in text or any(call in text for call in NAMING_CALLS) or "CUSTOM_OP" in text:
-            trees[name.as_posix()] = ast.parse(text)
+            trees[inside.as_posix()] = ast.parse(text)
     constants = {name: text for tree in trees.values() for name, text in _constants(tree.body)}
     operators: dict[str, set[str]] = defaultdict(set)
     for file, tree in trees.items():
@@ -110,6 +110,9 @@ def _names(
     """Every name that `value` can have, as far as the file tells."""
     if isinstance(value, ast.Constant):
         return {str(value.value)}
+    if isinstance(value, ast.IfExp):
+        return {name for side in (value.body, value.orelse)
+                for name in _names(side, place, tree, constants, depth)}  # fmt: skip
     if isinstance(value, ast.JoinedStr):
         names = {""}
         for part in value.values:
@@ -162,10 +165,11 @@ def _default(function: ast.FunctionDef, name: str) -> list[ast.expr]:
 
 def _constants(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
     for node in body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
-                yield from ((target.id, node.value.value) for target in node.targets
-                            if isinstance(target, ast.Name))  # fmt: skip
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)):
+            continue
+        text = node.value.value
+        if isinstance(text, str):
+            yield from ((target.id, text) for target in node.targets if isinstance(target, ast.Name))
 
 
 def _reads_mode(tree: ast.Module) -> bool:

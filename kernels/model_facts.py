@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 # Where a layer keeps what computes it.
-HOLDERS = ("quant_method", "scheme", "impl", "moe_kernel", "fused_experts")
+HOLDERS = ("quant_method", "scheme", "impl", "moe_kernel", "fused_experts", "punica_wrapper")
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,9 @@ def _linear(*words: str, backends: tuple[str, ...] = ()) -> Callable[[ModelFacts
 
 def _experts(*words: str) -> Callable[[ModelFacts], bool]:
     """Experts with such a kernel, or asked to have one."""
-    return lambda facts: "moe" in facts.special and (
-        facts.holds(*words) or any(word.lower() in facts.moe_backend for word in words)
+    return lambda facts: (
+        "moe" in facts.special
+        and (facts.holds(*words) or any(word.lower() in facts.moe_backend for word in words))
     )
 
 
@@ -51,8 +52,9 @@ _BF16_BACKENDS = ("flashinfer_cutedsl",)
 _CUTE_EXPERTS = ("CuteDslFusedMoE::*", "CuteDslMoEWrapper::*")
 
 FAMILIES: tuple[Family, ...] = (
-    Family("lora_linear", "lorikeet", ("lorikeet::lora_linear",), lambda facts: facts.lora),
-    Family("lora_stock", "vllm", ("vllm::lora_shrink", "vllm::lora_expand"), lambda facts: facts.lora),
+    Family("lora_linear", "lorikeet", ("lorikeet::lora_linear",), lambda f: f.holds("LorikeetPunicaWrapper")),
+    Family("lora_stock", "vllm", ("vllm::lora_shrink", "vllm::lora_expand"),  # of ours: logits, embeddings
+           lambda f: f.holds("LorikeetPunicaWrapper", "PunicaWrapperGPU")),
     Family("lora_experts", "vllm", ("vllm::fused_moe_lora",), lambda f: f.lora and "moe" in f.special),
     Family("bf16_linear", "flashinfer", ("bf16_gemm", "*_tgv_gemm"),
            _linear(backends=_BF16_BACKENDS), tuned=True),
@@ -120,7 +122,7 @@ def unknown_mode_readers(files: Iterable[str]) -> list[str]:
 
 
 def report(in_use: Iterable[str] | None = None) -> dict[str, Any]:
-    """The registry as plain data; `in_use` names the families that the workers found in use, None: not yet."""
+    """The registry as plain data; `in_use` names the families that the workers use, None: not known yet."""
     used = None if in_use is None else set(in_use)
     return {"flashinfer": committed().version, "families": [_row(family, used) for family in FAMILIES]}
 

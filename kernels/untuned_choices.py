@@ -1,4 +1,4 @@
-"""Tells the server how often an operator ran a guess while serving: one small file a rank, rewritten in place.
+"""Tells the server how often operators ran untuned while serving: one small file a rank, rewritten whole.
 
 Counting is the recorder's. A thread looks at the counts now and then, so that nothing is written on the way
 of a request. A file holds totals by operator and cannot grow.

@@ -7,6 +7,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from lorikeet.serve.autotune_metrics import AutotuneCollector
 from lorikeet.serve.body_limit import BodyLimit
 from lorikeet.serve.config_metrics import ConfigCollector
 from lorikeet.serve.exposition import exposition
@@ -38,6 +39,7 @@ def build_app(settings: Settings, lifecycle: Lifecycle, timeline: Timeline) -> A
     registry.register(StartupCollector(lifecycle, timeline))
     registry.register(KernelCollector(timeline))
     registry.register(ConfigCollector(timeline))
+    registry.register(AutotuneCollector(timeline, timeline.folder))
     gate = Gate(lifecycle, timeline, metrics, settings.retry_after_s)
     own = _own_routes(registry, lifecycle, timeline, settings.retry_after_s)
     limited = BodyLimit(gate, settings.max_body_bytes, metrics)

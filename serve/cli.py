@@ -7,6 +7,7 @@ import traceback
 from pathlib import Path
 
 from lorikeet.serve.adapters.check_command import check_command
+from lorikeet.serve.caches import usable_folder
 from lorikeet.serve.demo.arguments import demo_arguments
 from lorikeet.serve.engine import check_model_path, parse_arguments
 from lorikeet.serve.engine_defaults import set_environment
@@ -50,7 +51,9 @@ def _serve(command: str, argv: list[str]) -> int:
         argv.remove("--debug")
         os.environ["LORIKEET_DEBUG"] = "1"
     settings = read_settings()
-    set_environment(os.environ)
+    caches = usable_folder(settings.cache_dir, chosen="cache_dir" in settings.model_fields_set)
+    settings = settings.model_copy(update={"cache_dir": caches})
+    set_environment(os.environ, caches)
     if {"-h", "--help"} & set(argv) or any(argument.startswith("--help=") for argument in argv):
         parse_arguments(argv)  # prints, and exits
     if command == "serve" and argv and not argv[0].startswith("-"):

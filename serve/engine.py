@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from starlette.types import ASGIApp
 
 from lorikeet.kernels.fingerprint import fingerprint
+from lorikeet.serve.capture_sizes import capture_sizes
 from lorikeet.serve.engine_defaults import NUM_QUEUED_PER_RUNNING
 from lorikeet.serve.errors import StartError
 
@@ -83,6 +84,17 @@ def parse_arguments(argv: list[str]) -> Namespace:
     return args
 
 
+def autotune_flag_given(args: Namespace) -> bool:
+    """Whether the operator decided on FlashInfer's autotune pass, with either of vLLM's two ways."""
+    kernels = args.kernel_config
+    given = (
+        kernels.get("enable_flashinfer_autotune")
+        if isinstance(kernels, dict)
+        else (getattr(kernels, "enable_flashinfer_autotune", None))
+    )
+    return args.enable_flashinfer_autotune is not None or given is not None
+
+
 def check_model_path(model: str) -> None:
     """Refuse a path that holds no model; names of a model hub pass.
 
@@ -113,12 +125,34 @@ def create_config(args: Namespace, kernels: str) -> Any:
     set_ulimit()  # each connection is a file descriptor
     args.additional_config = {**(args.additional_config or {}), "lorikeet": fingerprint(kernels)}
     engine_args = AsyncEngineArgs.from_cli_args(args)
+    _choose_capture_sizes(engine_args)
     propagate_flash_late_interaction(args, engine_args)
     config = engine_args.create_engine_config(usage_context=UsageContext.OPENAI_API_SERVER)
     scheduler = config.scheduler_config
     if scheduler.max_num_queued_reqs is None:
         scheduler.max_num_queued_reqs = NUM_QUEUED_PER_RUNNING * scheduler.max_num_seqs
     return config
+
+
+def _choose_capture_sizes(engine_args: Any) -> None:
+    """Set the sizes of CUDA graphs, unless the operator has said anything that they depend on."""
+    from vllm.platforms import current_platform
+
+    compilation = engine_args.compilation_config
+    said = (
+        engine_args.cudagraph_capture_sizes,
+        engine_args.max_cudagraph_capture_size,
+        compilation.cudagraph_capture_sizes,
+        compilation.max_cudagraph_capture_size,
+        engine_args.speculative_config,  # steps are then multiples of the drafts' length
+    )
+    balanced = engine_args.performance_mode == "balanced"
+    if not current_platform.is_cuda() or not balanced or any(value is not None for value in said):
+        return
+    ceiling = 1024 if current_platform.is_device_capability_family(100) else 512  # as in vLLM
+    engine_args.cudagraph_capture_sizes = capture_sizes(
+        engine_args.max_num_seqs, engine_args.max_num_batched_tokens, ceiling
+    )
 
 
 def start_client(args: Namespace, config: Any) -> Any:

@@ -1,6 +1,9 @@
 """What Lorikeet chooses for vLLM where the operator doesn't: arguments and environment."""
 
 from collections.abc import MutableMapping
+from pathlib import Path
+
+from lorikeet.serve.caches import cache_environment
 
 # Set only where unset. Fork is unsafe below a process with a running loop and threads. vLLM inspects a model
 # with `python -m` in a process of its own, which would find our folders under their bare names in the
@@ -29,7 +32,7 @@ def default_arguments(drain_s: float) -> list[str]:
     ]
 
 
-def set_environment(environ: MutableMapping[str, str]) -> None:
+def set_environment(environ: MutableMapping[str, str], caches: Path) -> None:
     """Set the variables that vLLM and its processes read, before it is imported."""
-    for name, value in ENVIRONMENT.items():
+    for name, value in (ENVIRONMENT | cache_environment(caches)).items():
         environ.setdefault(name, value)

@@ -42,8 +42,18 @@ def describe_failure(error: BaseException, root_cause: str | None = None) -> str
         return str(error)
     text = root_cause or _message(error)
     line = re.sub(r"\s+", " ", text).strip()[:MAX_CHARACTERS].rstrip(". ")
-    remedy = next((remedy for pattern, remedy in REMEDIES if re.search(pattern, text, re.IGNORECASE)), None)
+    remedy = _remedy(text)
     return f"{line}; {remedy}" if remedy else line
+
+
+def is_explained(error: BaseException, root_cause: str | None = None) -> bool:
+    """Whether we know why a start failed, so that nobody has to suspect the caches."""
+    known = isinstance(error, LorikeetError | ValidationError)
+    return known or _remedy(root_cause or _message(error)) is not None
+
+
+def _remedy(text: str) -> str | None:
+    return next((remedy for pattern, remedy in REMEDIES if re.search(pattern, text, re.IGNORECASE)), None)
 
 
 def _message(error: BaseException) -> str:

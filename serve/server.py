@@ -11,8 +11,9 @@ import uvicorn
 
 from lorikeet.kernels.journal import STARTED, Journal
 from lorikeet.serve.app import build_app
+from lorikeet.serve.caches import start_failed, start_succeeded
 from lorikeet.serve.errors import StartError
-from lorikeet.serve.failures import describe_failure
+from lorikeet.serve.failures import describe_failure, is_explained
 from lorikeet.serve.launch import Launch
 from lorikeet.serve.lifecycle import Lifecycle, State
 from lorikeet.serve.listen import Address
@@ -79,12 +80,15 @@ class Server:
         except Exception as exc:
             self._timeline.refresh()
             reason = describe_failure(exc, self._timeline.failure)
+            if not is_explained(exc, self._timeline.failure):
+                start_failed(self._settings.cache_dir)
             self._lifecycle.enter(State.FAILED, reason)
             raise StartError(reason) from exc
         finally:
             progress.cancel()
         self._timeline.finish()
         (self._launch.run_folder / STARTED).touch()
+        start_succeeded(self._settings.cache_dir)
         self._app.gate.app = started.app
         self._lifecycle.enter(State.READY)
         logger.info("ready to serve %s after %s", started.engine.model_name, self._describe_phases())

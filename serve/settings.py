@@ -24,6 +24,9 @@ class Settings(BaseSettings):
     kernels: Literal["auto", "on", "off"] = Field(
         "auto", description="our LoRA kernels: where they fit, or fail where they don't, or never"
     )
+    autotune: Literal["auto", "vllm"] = Field(
+        "auto", description="who decides on FlashInfer's autotune pass; vLLM's own flags win over both"
+    )
     drain_s: float = Field(30.0, ge=0, description="seconds that running requests get after SIGTERM")
     retry_after_s: int = Field(5, ge=1, description="seconds named in Retry-After when work is refused")
     max_body_bytes: int = Field(32 * 1024**2, ge=1024, description="largest request body; above it 413")

@@ -1,6 +1,7 @@
 """The steps from parsed arguments to an application that answers, each a phase of the start-up journal."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
@@ -11,6 +12,7 @@ from starlette.types import ASGIApp
 
 from lorikeet.kernels.journal import Journal
 from lorikeet.serve import engine as vllm_engine
+from lorikeet.serve.caches import check_caches
 from lorikeet.serve.engine import Engine
 from lorikeet.serve.engine_defaults import default_arguments
 from lorikeet.serve.launch import Launch
@@ -51,9 +53,12 @@ async def start(launch: Launch, journal: Journal, metrics: Metrics) -> Started:
 async def _start_engine(launch: Launch, journal: Journal) -> Engine:
     def build() -> Engine:
         journal.write("begin", "import", mono=launch.start_mono)
+        check_caches(launch.settings.cache_dir)
         arguments = [*default_arguments(launch.settings.drain_s), *launch.arguments()]
         args = vllm_engine.parse_arguments(arguments)
         vllm_engine.check_model_path(args.model)
+        if vllm_engine.autotune_flag_given(args):
+            os.environ["LORIKEET_AUTOTUNE"] = "operator"  # for the engine's processes
         journal.write("end", "import")
         with journal.phase("config"):
             config = vllm_engine.create_config(args, launch.settings.kernels)

@@ -4,6 +4,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
+from lorikeet.serve.autotune_metrics import kernel_report
 from lorikeet.serve.lifecycle import Lifecycle
 from lorikeet.serve.timeline import Timeline
 
@@ -31,4 +32,5 @@ def status_document(lifecycle: Lifecycle, timeline: Timeline) -> dict[str, Any]:
             "phases": phases,
             "decisions": timeline.decisions,
         },
+        "kernels": kernel_report(timeline),
     }

@@ -45,7 +45,7 @@ class Timeline:
         self.end_mono: float | None = None
         self.failure: str | None = None  # the first error that a phase or a process ended with
         self.decisions: list[dict[str, Any]] = []
-        self._folder = folder
+        self.folder = folder
         self._offsets: dict[Path, int] = defaultdict(int)
         self._open: dict[str, list[OpenPhase]] = defaultdict(list)  # rank → stack
         self._own_s: dict[tuple[str, str], float] = {}  # (phase, rank) → seconds, in order of first end
@@ -88,7 +88,7 @@ class Timeline:
         if self.end_mono is not None:
             return
         lines = []
-        for path in self._folder.glob("*.jsonl"):
+        for path in self.folder.glob("*.jsonl"):
             with path.open("rb") as file:
                 file.seek(self._offsets[path])
                 text = file.read()

@@ -73,3 +73,11 @@ def test_our_folders_are_no_top_level_packages_in_any_process(server):
     ]
     assert {note["process"] for note in notes} == {"api", "engine", "worker"}
     assert [note["detail"]["top_level"] for note in notes] == [[]] * len(notes)
+
+
+def test_status_says_what_was_decided_on_flashinfers_autotune_and_why(server):
+    kernels = server.get("/status.json").json()["kernels"]
+    assert (kernels["autotune"]["outcome"], kernels["autotune"]["reason"]) == ("stock", "capability")
+    assert {family["in_use"] for family in kernels["families"]} == {False}  # none of them runs on a CPU
+    autotune = samples(server.metrics(), "lorikeet_flashinfer_autotune")
+    assert autotune == {("stock", "capability"): 1.0}
