@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lorikeet.serve.errors import StartError
 from lorikeet.serve.log import logger
+from lorikeet.serve.writable import REMEDY, why_unwritable
 
 # Variable that names a cache's place → folder below ours. vLLM puts Inductor's below its own.
 FOLDERS = {
@@ -40,14 +41,11 @@ def usable_folder(folder: Path, chosen: bool) -> Path:
     Raises:
         StartError: it can't be written, and the operator has `chosen` it.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError as exc:
-        reason = exc.strerror or str(exc)
+    reason = why_unwritable(folder)
+    if not reason:
+        return folder
     if chosen:
-        raise StartError(f"LORIKEET_CACHE_DIR={folder}: {reason}; name a folder that this user can write")
+        raise StartError(f"LORIKEET_CACHE_DIR={folder}: {reason}; {REMEDY}")
     temporary = Path(tempfile.mkdtemp(prefix="lorikeet-cache-"))
     logger.warning(
         "%s: %s; caches go to %s for now, LORIKEET_CACHE_DIR names another", folder, reason, temporary

@@ -16,7 +16,7 @@ from lorikeet.serve.launch import Launch
 from lorikeet.serve.listen import bind, read_address
 from lorikeet.serve.settings import read_settings
 from lorikeet.serve.timeline import process_start_mono
-from lorikeet.serve.writable import check_writable
+from lorikeet.serve.writable import check_run_dir
 
 USAGE = """usage: lorikeet serve MODEL [any vllm serve argument] [--debug]
        lorikeet demo [any vllm serve argument] [--debug]
@@ -58,7 +58,7 @@ def _serve(command: str, argv: list[str]) -> int:
         parse_arguments(argv)  # prints, and exits
     if command == "serve" and argv and not argv[0].startswith("-"):
         check_model_path(argv[0])  # before the seconds that vLLM's import takes
-    check_writable(settings.cache_dir, settings.run_dir)
+    check_run_dir(settings.run_dir)
     address = read_address(argv)
 
     def arguments() -> list[str]:

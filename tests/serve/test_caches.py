@@ -123,7 +123,7 @@ def test_a_folder_that_is_not_there_yet_is_made(tmp_path):
 
 def test_one_that_cannot_be_written_ends_the_start_if_it_was_chosen(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(StartError, match=r"LORIKEET_CACHE_DIR=.*/file/cache: .*; name a folder that"):
+    with pytest.raises(StartError, match=r"LORIKEET_CACHE_DIR=.*/file/cache: .* mount a volume"):
         usable_folder(tmp_path / "file/cache", chosen=True)
 
 
