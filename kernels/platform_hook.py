@@ -6,6 +6,10 @@ from typing import Any
 from lorikeet.kernels.choice import OUR_WRAPPER, Choice, Mode, choose
 from lorikeet.kernels.journal import Journal
 
+# Wrappers of vLLM's that answer wrongly, and ours that are those put right.
+CORRECTED = {
+    "vllm.lora.punica_wrapper.punica_cpu.PunicaWrapperCPU": "lorikeet.kernels.cpu_wrapper.CpuPunicaWrapper"
+}
 DECISION = "lora_kernels"  # the journal's phase of the decision
 _logger = logging.getLogger("vllm.lorikeet")
 
@@ -24,7 +28,9 @@ def hook_platform(platform: Any, mode: Mode, journal: Journal) -> None:
     def get_punica_wrapper(_cls: type) -> str:
         choice = choose(mode, cuda_capability(platform), _batch_invariant())
         report_choice(choice, journal)
-        return OUR_WRAPPER if choice.implementation == "lorikeet" else str(stock())
+        if choice.implementation == "lorikeet":
+            return OUR_WRAPPER
+        return str(stock()) if mode == "off" else CORRECTED.get(str(stock()), str(stock()))
 
     platform_class.get_punica_wrapper = classmethod(get_punica_wrapper)
 

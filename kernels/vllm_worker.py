@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from vllm.platforms import current_platform
 
+from lorikeet.kernels.adapter_modules import place_of
 from lorikeet.kernels.autotune import Autotune
 from lorikeet.kernels.block_sizes import settle_block_sizes
 from lorikeet.kernels.choice_recorder import Period
@@ -86,6 +87,10 @@ class JournalMixin:
         self._journal.write("note", "lora_kernels", launches=num_launches, calls=num_calls)
         self._journal.write("note", "compile", seconds=getattr(times, "language_model", None))
         return times
+
+    def place_of_adapter(self, lora_id: int) -> tuple[list[str], list[str]]:
+        """See `adapter_modules.py`; the server calls it after each load."""
+        return place_of(self.get_model().lora_manager, lora_id)  # type: ignore[attr-defined]
 
     def _journal_runner_call(self, method: str, phase: str, period: Period) -> None:
         """Replace one bound method of this worker's own model runner by one that journals it."""

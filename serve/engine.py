@@ -1,4 +1,6 @@
-"""vLLM: its arguments, its engine and its OpenAI application. The one file of the server that imports it."""
+"""vLLM: its arguments, its engine and its OpenAI application. `engine_adapters.py` has its adapters; nothing else
+of the server imports it.
+"""
 
 from argparse import Namespace
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ REFUSED = {
     "grpc": "only HTTP is served; remove it",
     "grpc_port": "only HTTP is served; remove it",
     "uds": "a TCP port is served; use --host and --port",
+    "api_key": "it would show in the process list; set LORIKEET_API_KEY",
     "enable_ssl_refresh": "certificates are read at start; restart to renew them",
     "data_parallel_multi_port_external_lb": "one port is served; remove it",
 }
@@ -37,6 +40,11 @@ class Engine:
         """The name that requests to the base model use."""
         names = self.args.served_model_name
         return str(names[0] if names else self.args.model)
+
+    @property
+    def model_names(self) -> frozenset[str]:
+        """Every name that requests to the base model can use."""
+        return frozenset(self.args.served_model_name or [self.args.model])
 
     @property
     def has_died(self) -> bool:
@@ -68,7 +76,9 @@ def parse_arguments(argv: list[str]) -> Namespace:
         def error(self, message: str) -> NoReturn:
             raise StartError(f"{message}; `lorikeet serve --help` lists all arguments")
 
-    args: Namespace = make_arg_parser(Parser(prog="lorikeet serve")).parse_args(argv)
+    parser = make_arg_parser(Parser(prog="lorikeet serve"))
+    parser.set_defaults(max_lora_rank=None)  # chosen from the adapters where it isn't given
+    args: Namespace = parser.parse_args(argv)
     args.model = args.model_tag or args.model
     for name, remedy in REFUSED.items():
         if getattr(args, name) not in (None, False, 1):
@@ -170,32 +180,16 @@ def start_client(args: Namespace, config: Any) -> Any:
 
 
 async def build_openai_app(engine: Engine, client: Any) -> ASGIApp:
-    """Build vLLM's OpenAI application on `client`, without the static adapters: `load_adapters` adds them."""
+    """Build vLLM's OpenAI application on `client`, without the static adapters: the catalogue has them."""
     from vllm.entrypoints.launchers.api_server.app_state import init_app_state
     from vllm.entrypoints.launchers.app import build_app
 
     args = Namespace(**vars(engine.args) | {"lora_modules": None})
+    if client.vllm_config.lora_config:
+        client.vllm_config.lora_config.default_mm_loras = None
     app: Any = build_app(args, engine.tasks, client.model_config)
     await init_app_state(client, app.state, args, engine.tasks)
     return app  # type: ignore[no-any-return]
-
-
-async def load_adapters(engine: Engine, app: Any) -> None:
-    """Load the adapters of `--lora-modules`.
-
-    Raises:
-        StartError: one can't be loaded.
-    """
-    from vllm.entrypoints.serve.engine.protocol import ErrorResponse
-    from vllm.entrypoints.serve.lora.protocol import LoadLoRAAdapterRequest
-
-    for module in engine.args.lora_modules or ():
-        request = LoadLoRAAdapterRequest(
-            lora_name=module.name, lora_path=module.path, is_3d_lora_weight=module.is_3d_lora_weight
-        )
-        result = await app.state.openai_serving_models.load_lora_adapter(request, module.base_model_name)
-        if isinstance(result, ErrorResponse):
-            raise StartError(f"adapter '{module.name}' at {module.path}: {result.error.message}")
 
 
 async def try_one_token(engine: Engine) -> None:

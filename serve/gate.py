@@ -1,20 +1,16 @@
-"""ASGI gate before vLLM's application: refuses while not ready, closes unnamed routes, counts work."""
+"""ASGI gate before vLLM's application: refuses while not ready, counts what is in it."""
 
-import re
 import string
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lorikeet.serve.answers import send_error
+from lorikeet.serve.guard import KEY
 from lorikeet.serve.lifecycle import Lifecycle, State
 from lorikeet.serve.metrics import Metrics
+from lorikeet.serve.request_scope import RequestScope, current_scope
 from lorikeet.serve.timeline import Timeline
 
-# What vLLM registers beyond these answers 404: without a key it would load adapters, run inference, scale.
-OPEN_ROUTES = re.compile(
-    r"/v1/(models|chat/completions|completions|responses(/.+)?|messages(/count_tokens)?"
-    r"|embeddings|rerank|score|audio/(transcriptions|translations)|realtime)"
-)
 MAX_REQUEST_ID = 128
 REQUEST_ID_BYTES = frozenset((string.ascii_letters + string.digits + "-_.:").encode())
 
@@ -36,9 +32,7 @@ class Gate:
         self._retry_after_s = retry_after_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not OPEN_ROUTES.fullmatch(scope["path"]):
-            await self._refuse_path(scope, send)
-        elif self.app is None or not self._lifecycle.is_ready:
+        if self.app is None or not self._lifecycle.is_ready:
             await self._refuse_state(scope, send)
         else:
             await self._pass(self.app, scope, receive, send)
@@ -57,19 +51,15 @@ class Gate:
             await send(message)
 
         self.num_in_flight += 1
+        key = scope.get(KEY)
+        held = RequestScope(key.adapters if key else None)
+        token = current_scope.set(held)
         try:
             await app(scope, receive, send_with_retry)
         finally:
+            current_scope.reset(token)
+            held.close()
             self.num_in_flight -= 1
-
-    async def _refuse_path(self, scope: Scope, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
-            return
-        message = (
-            f"Unknown route {scope['method']} {scope['path'][:200]}. The OpenAI endpoints are under /v1."
-        )
-        await send_error(send, 404, message, "invalid_request_error")
 
     async def _refuse_state(self, scope: Scope, send: Send) -> None:
         state = self._lifecycle.state

@@ -78,6 +78,12 @@ class Metrics:
             "lorikeet_requests_rejected", "Requests refused before the engine.", ["reason"], registry=registry
         )
 
+    def forget(self, adapter: str) -> None:
+        """Drop every series of an adapter that is gone."""
+        for metric in (self.requests, self.time_to_first_token, self.time_between_tokens,
+                       self.request_seconds, self.tokens, self.requests_in_flight):  # fmt: skip
+            metric.remove_by_labels({"adapter": adapter})
+
 
 class StartupCollector(Collector):
     """State and start-up phases, computed when scraped."""

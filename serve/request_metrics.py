@@ -1,12 +1,14 @@
 """Measures each request by standing between vLLM's OpenAI layer and its engine client."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from time import perf_counter
 from typing import Any
 
 from lorikeet.serve.metrics import Metrics
+
+Lease = Callable[[Any], AbstractContextManager[Any]]
 
 
 class MeasuredEngine:
@@ -16,10 +18,12 @@ class MeasuredEngine:
         engine: vLLM's client (`AsyncLLM`).
         metrics: where to count.
         base_name: what requests without an adapter are counted under.
+        lease: the engine's own LoRA request for the one that vLLM's API layer names, kept loaded meanwhile.
     """
 
-    def __init__(self, engine: Any, metrics: Metrics, base_name: str) -> None:
+    def __init__(self, engine: Any, metrics: Metrics, base_name: str, lease: Lease = nullcontext) -> None:
         self._engine = engine
+        self._lease = lease
         self._metrics = metrics
         self._base_name = base_name
 
@@ -41,17 +45,25 @@ class MeasuredEngine:
         lora_request = options.get("lora_request")
         measure = Measure(self._metrics, lora_request.lora_name if lora_request else self._base_name)
         try:
-            async with aclosing(
-                self._engine.generate(prompt, sampling_params, request_id, **options)
-            ) as outputs:
-                async for output in outputs:
-                    measure.take(output)
-                    yield output
+            with self._lease(lora_request) as options["lora_request"]:
+                async with aclosing(
+                    self._engine.generate(prompt, sampling_params, request_id, **options)
+                ) as outputs:
+                    async for output in outputs:
+                        measure.take(output)
+                        yield output
         except (asyncio.CancelledError, GeneratorExit):
             measure.outcome = measure.outcome or "cancelled"
             raise
         finally:
             measure.finish()
+
+    async def encode(self, *arguments: Any, **options: Any) -> AsyncIterator[Any]:
+        """The client's `encode`, of pooling models."""
+        with self._lease(options.get("lora_request")) as options["lora_request"]:
+            async with aclosing(self._engine.encode(*arguments, **options)) as outputs:
+                async for output in outputs:
+                    yield output
 
 
 class Measure:

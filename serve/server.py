@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from lorikeet.kernels.journal import STARTED, Journal
+from lorikeet.serve.adapters.watcher import Watcher
 from lorikeet.serve.app import build_app
 from lorikeet.serve.caches import start_failed, start_succeeded
 from lorikeet.serve.errors import StartError
@@ -20,7 +21,8 @@ from lorikeet.serve.listen import Address
 from lorikeet.serve.log import logger
 from lorikeet.serve.processes import kill_descendants
 from lorikeet.serve.settings import Settings
-from lorikeet.serve.start import Started, in_thread, start
+from lorikeet.serve.start import Started, start
+from lorikeet.serve.threads import in_thread
 from lorikeet.serve.timeline import Timeline
 
 POLL_S = 0.1
@@ -38,6 +40,8 @@ class Server:
         self._lifecycle = Lifecycle()
         self._timeline = Timeline(launch.run_folder, launch.start_mono)
         self._app = build_app(launch.settings, self._lifecycle, self._timeline)
+        self._watcher = Watcher(launch.settings.adapters, self._app.catalogue)
+        self._watching: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
 
     async def run(self) -> int:
@@ -50,10 +54,12 @@ class Server:
             asyncio.get_running_loop().add_signal_handler(number, self._take_signal, number)
         http = _HttpServer(_http_config(self._app.asgi, self._settings, self._launch.address))
         serving = asyncio.create_task(http.serve(sockets=[self._launch.sock]))
+        following = asyncio.create_task(self._app.keys.follow())
         logger.info("listening on %s", self._launch.address)
         try:
             return await self._live(serving)
         finally:
+            following.cancel()
             http.should_exit = True
             await asyncio.wait({serving}, timeout=DEATH_GRACE_S)
 
@@ -75,8 +81,9 @@ class Server:
 
     async def _start(self) -> Started:
         progress = asyncio.create_task(self._log_phases())
+        await in_thread(self._watcher.take_start)
         try:
-            started = await start(self._launch, self._journal, self._app.metrics)
+            started = await start(self._launch, self._journal, self._app.metrics, self._app.catalogue)
         except Exception as exc:
             self._timeline.refresh()
             reason = describe_failure(exc, self._timeline.failure)
@@ -91,6 +98,7 @@ class Server:
         start_succeeded(self._settings.cache_dir)
         self._app.gate.app = started.app
         self._lifecycle.enter(State.READY)
+        self._watching = asyncio.create_task(self._watcher.run())
         logger.info("ready to serve %s after %s", started.engine.model_name, self._describe_phases())
         return started
 
@@ -106,6 +114,8 @@ class Server:
 
     async def _drain(self, started: Started, death: asyncio.Task[None]) -> int:
         self._lifecycle.enter(State.DRAINING)
+        if self._watching:
+            self._watching.cancel()
         drain_s = self._settings.drain_s
         logger.info("draining: %d requests get up to %g s", self._app.gate.num_in_flight, drain_s)
         await self._wait_for_requests(drain_s, death)

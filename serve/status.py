@@ -14,8 +14,10 @@ def status_page() -> str:
     return files("lorikeet.serve").joinpath("status.html").read_text(encoding="utf-8")
 
 
-def status_document(lifecycle: Lifecycle, timeline: Timeline) -> dict[str, Any]:
-    """State and start-up as plain data; seconds are rounded to the millisecond."""
+def status_document(
+    lifecycle: Lifecycle, timeline: Timeline, adapters: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """State, start-up and adapters as plain data; seconds are rounded to the millisecond."""
     timeline.refresh()
     phases = [
         {"phase": time.phase, "rank": time.rank, "seconds": round(time.seconds, 3), "running": time.running}
@@ -33,4 +35,5 @@ def status_document(lifecycle: Lifecycle, timeline: Timeline) -> dict[str, Any]:
             "decisions": timeline.decisions,
         },
         "kernels": kernel_report(timeline),
+        "adapters": adapters,
     }

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lorikeet.serve.adapters.report import Problem, Reason, shown
+from lorikeet.serve.adapters.reason import Reason
+from lorikeet.serve.adapters.report import Problem, shown
 
 CONFIG_FILE = "adapter_config.json"
 MAX_CONFIG_BYTES = 1024**2

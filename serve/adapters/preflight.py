@@ -11,7 +11,8 @@ from pathlib import Path
 
 from lorikeet.serve.adapters.base_model import BaseModel, Module, short_name
 from lorikeet.serve.adapters.peft_config import CONFIG_FILE, MAX_ALLOWED_RANK, PeftConfig, read_config
-from lorikeet.serve.adapters.report import Problem, Reason, Report, shown
+from lorikeet.serve.adapters.reason import Reason
+from lorikeet.serve.adapters.report import Problem, Report, shown
 from lorikeet.serve.adapters.tensor_file import (
     PICKLES,
     TENSOR_FILE,

@@ -1,31 +1,12 @@
 """What a check of one adapter found: a report with its problems and warnings, as text and as plain data."""
 
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
 
+from lorikeet.serve.adapters.errors import AdapterRefusedError
+from lorikeet.serve.adapters.reason import Reason
+
 MAX_SHOWN = 80  # characters of a name that a file or a client chose
-
-
-class Reason(StrEnum):
-    """Why an adapter is refused. A small closed set: it labels metrics."""
-
-    NAME = "name"
-    PATH = "path"
-    SOURCE = "source"
-    SIZE = "size"
-    FORMAT = "format"
-    CONFIG = "config"
-    RANK = "rank"
-    FEATURE = "feature"
-    TENSORS = "tensors"
-    SHAPES = "shapes"
-    DTYPE = "dtype"
-    VALUES = "values"
-    BASE = "base"
-    CAPACITY = "capacity"
-    ENGINE = "engine"
-    CONFLICT = "conflict"
 
 
 @dataclass(frozen=True)
@@ -54,6 +35,11 @@ class Report:
     @property
     def is_sound(self) -> bool:
         return not self.problems
+
+    def raise_if_refused(self, name: str) -> None:
+        """Raises AdapterRefusedError with the first problem, if there is one."""
+        if self.problems:
+            raise AdapterRefusedError(self.refusal(name), self.problems[0].reason)
 
     def refusal(self, name: str) -> str:
         """The first problem in one line, and how many more there are."""

@@ -106,7 +106,7 @@ def pickled(suffix: str) -> Callable[[Path], None]:
 
 def linked_outside(folder: Path) -> None:
     """The weights are a link to a file beside all adapters."""
-    outside = folder.parent.parent / f"outside-{folder.name}.safetensors"
+    outside = folder.parent.parent / f"outside-{folder.parent.name}.safetensors"
     shutil.copyfile(folder / WEIGHTS, outside)
     (folder / WEIGHTS).unlink()
     (folder / WEIGHTS).symlink_to(outside)

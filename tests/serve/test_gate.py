@@ -53,15 +53,6 @@ def test_a_refusal_by_the_engine_gets_a_retry_after(gate, lifecycle, request_app
 
 
 @pytest.mark.parametrize(
-    "path", ["/invocations", "/v1", "/v1/load_lora_adapter", "/v1/models/x/y", "/metrics/x", "//v1/models"]
-)
-@pytest.mark.parametrize("state", [State.READY, State.STARTING])
-def test_unnamed_routes_are_closed_in_every_state(gate, lifecycle, request_app, path, state):
-    lifecycle.enter(state)
-    assert request_app(gate, path).status == 404
-
-
-@pytest.mark.parametrize(
     ("request_id", "kept"),
     [(b"abc-1.2:3_4", True), (b"a" * 129, False), (b"a b", False), (b"", False), (b"\xff", False)],
 )

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import bad_adapters
 import pytest
+from tests_root import ROOT
 
 from lorikeet.serve.adapters.base_model import BaseModel, read_base_model
 from lorikeet.serve.demo.smollm2 import DEMO_NAME, prepare
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")

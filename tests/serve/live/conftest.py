@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import adapter_server as adapter_server_module
 import httpx
 import psutil
 import pytest
+from adapter_server import AdapterServer
 from openai import OpenAI
 
 from lorikeet.serve.demo.smollm2 import DEMO_NAME, prepare
@@ -159,6 +161,14 @@ def server(launch: Launcher, tmp_path_factory: pytest.TempPathFactory) -> Runnin
     )
     _poll_until_ready(running)
     return running
+
+
+@pytest.fixture(scope="session")
+def adapter_server(launch: Launcher, tmp_path_factory: pytest.TempPathFactory) -> AdapterServer:
+    """A server with keys, two adapter slots and a watched folder that is full of bad adapters."""
+    started = adapter_server_module.start(launch, tmp_path_factory.mktemp("adapters"))
+    started.running.wait_until_ready()
+    return started
 
 
 @pytest.fixture(scope="session")
