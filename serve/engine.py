@@ -1,5 +1,6 @@
-"""vLLM: its arguments, its engine and its OpenAI application. `engine_adapters.py` has its adapters; nothing else
-of the server imports it.
+"""vLLM: its arguments, its engine and its OpenAI application.
+
+Beside this file, only `engine_adapters.py` imports it in the server.
 """
 
 from argparse import Namespace
