@@ -29,7 +29,7 @@ from startup_servers import StartingServer
 PORT = 8491
 READY_S = 280
 NUM_REQUESTS = 5
-PROMPT_TOKENS = 512
+PROMPT_WORDS = {True: 16, False: 512}  # with the demo model on a CPU, LoRA's prefill takes seconds
 BASE = "base"
 ORDER = [("vllm", "cold"), ("lorikeet", "cold"), ("vllm", "warm"), ("lorikeet", "warm")]
 DEMO = "smollm2-135m"
@@ -118,7 +118,8 @@ def measure(args: argparse.Namespace, server: StartingServer, start: str, models
     for phase, seconds in server.phases().items():
         write_row(args, server, start, phase=phase, seconds=round(seconds, 3))
     for model in models:
-        times_s = [time_to_first_token(server.url, model, number) for number in range(NUM_REQUESTS)]
+        prompts = [words(number, PROMPT_WORDS[args.demo]) for number in range(NUM_REQUESTS)]
+        times_s = [time_to_first_token(server.url, model, prompt) for prompt in prompts]
         write_row(
             args, server, start, phase="first_request", model=model,
             seconds=round(times_s[0], 4), fifth_seconds=round(times_s[-1], 4),
@@ -129,9 +130,13 @@ def measure(args: argparse.Namespace, server: StartingServer, start: str, models
     return total_s
 
 
-def time_to_first_token(url: str, model: str, number: int) -> float:
-    """Send one streamed completion of a prompt of its own and read it to the end."""
-    prompt = " ".join(f"t{3 + (number * 37 + word) % 2000}" for word in range(PROMPT_TOKENS // 2))
+def words(number: int, length: int) -> str:
+    """A prompt that no other request has, of the dummy models' words."""
+    return " ".join(f"t{3 + (number * 37 + word) % 2000}" for word in range(length))
+
+
+def time_to_first_token(url: str, model: str, prompt: str) -> float:
+    """Send one streamed completion and read it to the end."""
     body = {"model": model, "prompt": prompt, "max_tokens": 8, "temperature": 0, "stream": True}
     request = urllib.request.Request(
         f"{url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}

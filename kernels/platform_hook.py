@@ -26,7 +26,7 @@ def hook_platform(platform: Any, mode: Mode, journal: Journal) -> None:
         return
 
     def get_punica_wrapper(_cls: type) -> str:
-        choice = choose(mode, cuda_capability(platform), _batch_invariant())
+        choice = choose(mode, cuda_capability(platform), batch_invariant())
         report_choice(choice, journal)
         if choice.implementation == "lorikeet":
             return OUR_WRAPPER
@@ -41,7 +41,7 @@ def cuda_capability(platform: Any) -> tuple[int, int] | None:
     return None if capability is None else (capability.major, capability.minor)
 
 
-def _batch_invariant() -> bool:
+def batch_invariant() -> bool:
     import vllm.envs
 
     return bool(vllm.envs.VLLM_BATCH_INVARIANT)

@@ -9,6 +9,7 @@ from pathlib import Path
 from lorikeet.serve.adapters.check_command import check_command
 from lorikeet.serve.caches import usable_folder
 from lorikeet.serve.demo.arguments import demo_arguments
+from lorikeet.serve.doctor.command import doctor_command
 from lorikeet.serve.engine import check_model_path, parse_arguments
 from lorikeet.serve.engine_defaults import set_environment
 from lorikeet.serve.errors import LorikeetError
@@ -21,10 +22,12 @@ from lorikeet.serve.writable import check_run_dir
 USAGE = """usage: lorikeet serve MODEL [any vllm serve argument] [--debug]
        lorikeet demo [any vllm serve argument] [--debug]
        lorikeet check ADAPTER [MODEL] [--max-lora-rank N]
+       lorikeet doctor [MODEL [any vllm serve argument]] [--json]
 
 serve    serve MODEL, a folder or a model hub's name, on --host and --port (8000)
 demo     serve SmolLM2-135M-Instruct with two adapters, `pirate` and `json`
 check    say whether the adapter in a folder can be served on MODEL; exit code 0 if it can, 1 if not
+doctor   say what a start would find and decide on this machine, without one; exit code 1 if it would fail
 
 `lorikeet serve --help` lists vLLM's arguments; LORIKEET_* settings are in docs/settings.md.
 """
@@ -36,6 +39,8 @@ def main() -> None:
     try:
         if command in ("serve", "demo"):
             sys.exit(_serve(command, argv))
+        if command == "doctor":
+            sys.exit(doctor_command(argv))
         if command == "check":
             sys.exit(check_command(argv))
         print(USAGE, end="", file=sys.stdout if command in ("-h", "--help") else sys.stderr)
