@@ -13,6 +13,7 @@ out.
 import argparse
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,7 @@ DEMO = "smollm2-135m"
 
 def main() -> None:
     args = parse_arguments(sys.argv[1:])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no server is left behind
     folder = Path(tempfile.mkdtemp(prefix="startup-"))
     model, adapters = demo_model() if args.demo else dummy_model(args, folder)
     read_packages()
