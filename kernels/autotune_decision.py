@@ -11,8 +11,9 @@ from typing import Literal
 Outcome = Literal["skipped", "loaded", "tuned", "stock", "operator"]
 CacheState = Literal["complete", "absent", "mismatched", "damaged", "unwritable", "unknown"]
 
-# Dense models whose decoding was captured on a GPU with no tunable operator seen (H200, 2026-12-01).
-TESTED_ARCHITECTURES = frozenset({"LlamaForCausalLM"})
+# Dense models that were seen on a GPU to reach no tunable operator in any capture. Name the GPU and the date
+# with each; none was looked at so far.
+TESTED_ARCHITECTURES: frozenset[str] = frozenset()
 
 REASONS = {
     "operator_on": "--enable-flashinfer-autotune was given",
@@ -79,8 +80,11 @@ class Decision:
         return f"FlashInfer's autotune pass {deed}: {because}"
 
 
-def decide(votes: Sequence[Vote]) -> Decision:
-    """Decide for all ranks; every rank gets the same votes and so comes to the same decision."""
+def decide(votes: Sequence[Vote], tested: frozenset[str] = TESTED_ARCHITECTURES) -> Decision:
+    """Decide for all ranks; every rank gets the same votes and so comes to the same decision.
+
+    `tested` are the architectures for which a profile run alone is evidence enough.
+    """
     for vote in votes:
         if vote.operator is not None:
             return Decision("operator", "operator_on" if vote.operator else "operator_off", None)
@@ -101,15 +105,15 @@ def decide(votes: Sequence[Vote]) -> Decision:
         return (
             Decision("loaded", "cached", True, names) if complete else Decision("tuned", "seen", True, names)
         )
-    return _nothing_seen(votes)
+    return _nothing_seen(votes, tested)
 
 
-def _nothing_seen(votes: Sequence[Vote]) -> Decision:
+def _nothing_seen(votes: Sequence[Vote], tested: frozenset[str]) -> Decision:
     if all(vote.captured for vote in votes):
         return Decision("skipped", "nothing_to_tune", False)
     if all(vote.captured or vote.proven for vote in votes):
         return Decision("skipped", "proven", False)
-    if all(vote.architecture in TESTED_ARCHITECTURES for vote in votes):
+    if all(vote.architecture in tested for vote in votes):
         return Decision("skipped", "tested_model", False)
     return Decision("tuned", "weak_evidence", True)
 

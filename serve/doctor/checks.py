@@ -8,10 +8,10 @@ from lorikeet.kernels.choice import KernelsUnavailableError, Mode, choose
 from lorikeet.kernels.flashinfer_scan import committed
 from lorikeet.kernels.seams import Seam
 from lorikeet.serve.caches import FOLDERS, MAX_FAILURES, damaged, failed_starts
-from lorikeet.serve.doctor.findings import Finding
+from lorikeet.serve.doctor.findings import Finding, Verdict
 from lorikeet.serve.doctor.machine import Machine
 from lorikeet.serve.errors import StartError
-from lorikeet.serve.writable import check_writable
+from lorikeet.serve.writable import REMEDY, check_run_dir, why_unwritable
 
 TESTED_VLLM = "0.32.0"
 GIB = 1024**3
@@ -87,12 +87,22 @@ def _autotune(verdict: str, reason: str, more: str = "") -> Finding:
     return Finding("autotune", "ok" if verdict == "ok" else "note", text, {"reason": reason})
 
 
-def check_cache_folder(folder: Path, run_dir: Path | None) -> Finding:
-    """Whether caches can be written, what they hold, and what of it would be made anew."""
+def check_run_folder(run_dir: Path | None) -> Finding:
     try:
-        check_writable(folder, run_dir)
+        check_run_dir(run_dir)
     except StartError as exc:
-        return Finding("caches", "fails", str(exc))
+        return Finding("run folder", "fails", str(exc))
+    return Finding("run folder", "ok", str(run_dir or "a temporary one"))
+
+
+def check_cache_folder(folder: Path, chosen: bool) -> Finding:
+    """Whether caches can be written, what they hold, and what of it would be made anew.
+
+    A folder that the operator has `chosen` must be writable; else a start takes a temporary one.
+    """
+    if reason := why_unwritable(folder):
+        verdict: Verdict = "fails" if chosen else "note"
+        return Finding("caches", verdict, f"LORIKEET_CACHE_DIR={folder}: {reason}; {REMEDY}")
     filled = [
         name for name in FOLDERS.values() if (folder / name).is_dir() and any((folder / name).iterdir())
     ]

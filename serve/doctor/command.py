@@ -12,6 +12,7 @@ from lorikeet.serve.doctor.checks import (
     check_cache_folder,
     check_gpus,
     check_kernels,
+    check_run_folder,
     check_seams_of_vllm,
     check_versions,
 )
@@ -46,6 +47,7 @@ def examine(model: list[str], settings: Settings, machine: Machine) -> list[Find
         check_seams_of_vllm(seams),
         check_kernels(machine, seams, settings.kernels, batch_invariant()),
         check_autotune(machine, settings.autotune),
-        check_cache_folder(settings.cache_dir, settings.run_dir),
+        check_run_folder(settings.run_dir),
+        check_cache_folder(settings.cache_dir, chosen="cache_dir" in settings.model_fields_set),
     ]
     return findings + (check_model(model, settings, machine) if model else [])

@@ -1,6 +1,7 @@
 """The sizes of CUDA graphs: enough for the configured concurrency, and few."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,3 +43,22 @@ def test_they_rise():
         sizes = capture_sizes(max_num_seqs, 2048, 512)
         assert all(smaller < larger for smaller, larger in pairwise(sizes))
         assert sizes[0] == 1
+
+
+@pytest.mark.parametrize("max_num_seqs", [1, 3, 100, 256, 1024])
+def test_vllm_takes_them_as_they_are(max_num_seqs):
+    from vllm.config import CompilationConfig, CUDAGraphMode, VllmConfig
+
+    sizes = capture_sizes(max_num_seqs, 8192, 512)
+    compilation = CompilationConfig(
+        cudagraph_mode=CUDAGraphMode.FULL_AND_PIECEWISE, cudagraph_capture_sizes=sizes
+    )
+    config = SimpleNamespace(
+        model_config=SimpleNamespace(enforce_eager=False), compilation_config=compilation,
+        scheduler_config=SimpleNamespace(max_num_seqs=max_num_seqs, max_num_batched_tokens=8192),
+        uniform_decode_query_len=1, speculative_config=None, performance_mode="balanced",
+        parallel_config=SimpleNamespace(tensor_parallel_size=1),
+    )  # fmt: skip
+    VllmConfig._set_cudagraph_sizes(config)
+    assert compilation.cudagraph_capture_sizes == sizes
+    assert compilation.max_cudagraph_capture_size == sizes[-1]

@@ -17,6 +17,7 @@ from lorikeet.serve.doctor.checks import (
     check_cache_folder,
     check_gpus,
     check_kernels,
+    check_run_folder,
     check_seams_of_vllm,
     check_versions,
 )
@@ -119,26 +120,33 @@ def test_what_is_known_of_the_autotune_pass(version: str | None, mode: str, reas
 
 
 def test_caches_empty_filled_damaged_and_suspected(tmp_path: Path) -> None:
-    assert check_cache_folder(tmp_path, None).verdict == "note"
+    assert check_cache_folder(tmp_path, True).verdict == "note"
     kernel = tmp_path / "triton/AAA/kernel.json"
     kernel.parent.mkdir(parents=True)
     kernel.write_text("{}")
-    assert check_cache_folder(tmp_path, None) == Finding(
+    assert check_cache_folder(tmp_path, True) == Finding(
         "caches", "ok", f"{tmp_path} holds triton", {"folder": str(tmp_path), "filled": ["triton"]}
     )
     kernel.write_text("{")
-    assert check_cache_folder(tmp_path, None).details["damaged"] == ["triton/AAA"]
+    assert check_cache_folder(tmp_path, True).details["damaged"] == ["triton/AAA"]
     assert kernel.exists()  # the doctor changes nothing
     start_failed(tmp_path)
     start_failed(tmp_path)
-    assert "puts the caches aside" in check_cache_folder(tmp_path, None).text
+    assert "puts the caches aside" in check_cache_folder(tmp_path, True).text
 
 
 def test_caches_that_cannot_be_written_fail(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    finding = check_cache_folder(tmp_path / "file/cache", None)
+    finding = check_cache_folder(tmp_path / "file/cache", True)
     assert finding.verdict == "fails"
     assert "LORIKEET_CACHE_DIR" in finding.text
+    assert check_cache_folder(tmp_path / "file/cache", False).verdict == "note"
+
+
+def test_a_run_folder_that_cannot_be_written_fails(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert check_run_folder(tmp_path / "file/run").verdict == "fails"
+    assert check_run_folder(tmp_path).verdict == "ok"
 
 
 if __name__ == "__main__":
