@@ -63,6 +63,8 @@ class ShrinkConfig:
 
     def fit(self, num_slices: int, shared_bytes: int) -> "ShrinkConfig":
         """The same with as many pipeline stages as shared memory holds; the gemv kernel has none."""
+        if self.kernel == "gemv":
+            return self
         slices = num_slices if self.kernel == "tiled" else 1
         stage = (self.block_m + slices * self.block_r) * self.block_k * 2
         return replace(self, num_stages=max(1, min(self.num_stages, shared_bytes // stage)))

@@ -25,8 +25,8 @@ from lorikeet.kernels.tuned import TunedConfigs, load_tuned
 # Executions of the operator by Python, by operator name. Replays of a CUDA graph are not seen.
 calls: Counter[str] = Counter()
 
-_SHRINK = {"gemv": lora_shrink_gemv, "swap": lora_shrink_swap, "tiled": lora_shrink_tiled}
-_EXPAND = {"swap": lora_expand_swap, "tiled": lora_expand_tiled}
+SHRINK = {"gemv": lora_shrink_gemv, "swap": lora_shrink_swap, "tiled": lora_shrink_tiled}
+EXPAND = {"swap": lora_expand_swap, "tiled": lora_expand_tiled}
 _ALIGNMENT_BYTES = 16
 _tuned: list[TunedConfigs] = []  # one, once chosen
 
@@ -103,11 +103,16 @@ def lora_slices_with(
     """`lora_slices` with given block sizes."""
     _, _, rank, k = lora_a[0].shape
     num_splits = shrink.num_splits(k)
-    # A single chunk is final: it can be rounded to B's dtype here, as expand does before it uses it.
-    partial_type = x.dtype if num_splits == 1 and shrink.kernel != "gemv" else torch.float32
-    partial = torch.empty((x.shape[0], len(lora_a), num_splits, rank), dtype=partial_type, device=x.device)
-    _SHRINK[shrink.kernel](x, lora_a, partial, _table(tile_tables, shrink.block_m), rows, shrink)
-    _EXPAND[expand.kernel](y, partial, lora_b, _table(tile_tables, expand.block_m), rows, add_inputs, expand)
+    partial = torch.empty(
+        (x.shape[0], len(lora_a), num_splits, rank), dtype=partial_dtype(shrink, k, x.dtype), device=x.device
+    )
+    SHRINK[shrink.kernel](x, lora_a, partial, _table(tile_tables, shrink.block_m), rows, shrink)
+    EXPAND[expand.kernel](y, partial, lora_b, _table(tile_tables, expand.block_m), rows, add_inputs, expand)
+
+
+def partial_dtype(shrink: ShrinkConfig, k: int, dtype: torch.dtype) -> torch.dtype:
+    """Of what shrink leaves. A single chunk is final: it is rounded to B's dtype there, not in expand."""
+    return dtype if shrink.num_splits(k) == 1 and shrink.kernel != "gemv" else torch.float32
 
 
 @cache

@@ -23,6 +23,7 @@ SCHEMA_VERSION = 1
 # changes so much that old measurements mislead; files of another version are refused.
 KERNEL_VERSION = "1"
 DTYPES = ("float16", "bfloat16")
+TIMES = ("us", "default_us", "stock_us")
 HEADER = ("gpu", "capability", "driver", "torch", "triton", "measured")
 
 Pair = tuple[ShrinkConfig, ExpandConfig]
@@ -48,12 +49,21 @@ def gpu_folder(gpu: str) -> str:
     return re.sub(r"[^0-9A-Za-z]+", "_", gpu).strip("_")
 
 
-def read_folder(folder: Path) -> tuple[dict[str, Any], Rows]:
+def read_folder(folder: Path) -> tuple[dict[str, str], Rows]:
     """Header and rows of one GPU's folder.
 
     Raises:
         TunedFileError: a file is missing, unreadable or says what the kernels can't do.
     """
+    header, measured = read_measured(folder)
+    rows: Rows = {}
+    for (shape, tokens), row in measured.items():
+        rows.setdefault(shape, {})[tokens] = row.pair
+    return header, rows
+
+
+def read_measured(folder: Path) -> tuple[dict[str, str], dict[tuple[LayerShape, int], Measured]]:
+    """`read_folder` with each row's times."""
     header, shrink = _read(folder / "lora_shrink.json", _shrink_config)
     other, expand = _read(folder / "lora_expand.json", _expand_config)
     path = folder / "lora_expand.json"
@@ -62,15 +72,15 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], Rows]:
     if shrink.keys() != expand.keys():
         differing = min(shrink.keys() ^ expand.keys(), key=str)
         raise TunedFileError(f"{path}: not the same rows as lora_shrink.json ({_key_text(differing)})")
-    rows: Rows = {}
-    for (shape, tokens), shrink_config in shrink.items():
-        expand_config, num_splits = expand[shape, tokens]
+    rows: dict[tuple[LayerShape, int], Measured] = {}
+    for (shape, tokens), (shrink_config, times) in shrink.items():
+        (expand_config, num_splits), _ = expand[shape, tokens]
         if num_splits != shrink_config.num_splits(shape.k):
             raise TunedFileError(
                 f"{path}: {_key_text((shape, tokens))} is for {num_splits} chunks of K, "
                 f"lora_shrink.json's makes {shrink_config.num_splits(shape.k)}"
             )
-        rows.setdefault(shape, {})[tokens] = (shrink_config, expand_config)
+        rows[shape, tokens] = Measured((shrink_config, expand_config), *times)
     return header, rows
 
 
@@ -86,7 +96,7 @@ def write_folder(
             config = asdict(shrink) if operator == "lora_shrink" else asdict(expand)
             if operator == "lora_expand":
                 config["num_splits"] = shrink.num_splits(shape.k)
-            times = {"us": measured.us, "default_us": measured.default_us, "stock_us": measured.stock_us}
+            times = {name: getattr(measured, name) for name in TIMES}
             key = {"k": shape.k, "n": list(shape.n), "rank": shape.rank, "num_adapters": shape.num_slots}
             row = {**key, "num_tokens": tokens, "dtype": shape.dtype, "config": config}
             lines.append(json.dumps(row | {name: us for name, us in times.items() if us is not None}))
@@ -116,9 +126,9 @@ def _read(
         header = _header(document, path.stem)
         rows: dict[tuple[LayerShape, int], Any] = {}
         for number, row in enumerate(_typed(document, "rows", list)):
-            key, config = _row(row, number, parse_config)
+            key, config, times = _row(row, number, parse_config)
             _require(key not in rows, f"row {number} repeats {_key_text(key)}")
-            rows[key] = config
+            rows[key] = config, times
     except TunedFileError as exc:
         raise TunedFileError(f"{path}: {exc}") from exc
     return header, rows
@@ -144,7 +154,7 @@ def _header(document: Any, operator: str) -> dict[str, str]:
 
 def _row(
     row: Any, number: int, parse_config: Callable[[dict[str, Any], LayerShape], Any]
-) -> tuple[tuple[LayerShape, int], Any]:
+) -> tuple[tuple[LayerShape, int], Any, tuple[float | None, ...]]:
     try:
         _require(isinstance(row, dict), f"got {type(row).__name__}, must be an object")
         widths = _typed(row, "n", list)
@@ -156,7 +166,10 @@ def _row(
         tokens = sizes["num_tokens"]
         _require(tokens in TOKEN_BUCKETS, f"num_tokens {tokens}, must be one of {TOKEN_BUCKETS}")
         shape = LayerShape(sizes["k"], tuple(widths), sizes["rank"], sizes["num_adapters"], dtype)
-        return (shape, tokens), parse_config(_typed(row, "config", dict), shape)
+        times = tuple(row.get(name) for name in TIMES)
+        _require(all(map(_is_time, times[:2])), f"us and default_us must be numbers above 0: {times[:2]}")
+        _require(times[2] is None or _is_time(times[2]), f"stock_us is {times[2]!r}")
+        return (shape, tokens), parse_config(_typed(row, "config", dict), shape), times
     except TunedFileError as exc:
         raise TunedFileError(f"row {number}: {exc}") from exc
 
@@ -219,6 +232,10 @@ def _require(condition: bool, problem: str) -> None:
 
 def _is_size(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number >= 1
+
+
+def _is_time(us: Any) -> bool:
+    return isinstance(us, int | float) and not isinstance(us, bool) and us > 0
 
 
 def _is_power_of_two(number: int) -> bool:

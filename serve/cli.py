@@ -17,17 +17,20 @@ from lorikeet.serve.launch import Launch
 from lorikeet.serve.listen import bind, read_address
 from lorikeet.serve.settings import read_settings
 from lorikeet.serve.timeline import process_start_mono
+from lorikeet.serve.tune_command import tune_command
 from lorikeet.serve.writable import check_run_dir
 
 USAGE = """usage: lorikeet serve MODEL [any vllm serve argument] [--debug]
        lorikeet demo [any vllm serve argument] [--debug]
        lorikeet check ADAPTER [MODEL] [--max-lora-rank N]
        lorikeet doctor [MODEL [any vllm serve argument]] [--json]
+       lorikeet tune MODEL [--ranks N,…] [--slots N,…] [--seconds S]
 
 serve    serve MODEL, a folder or a model hub's name, on --host and --port (8000)
 demo     serve SmolLM2-135M-Instruct with two adapters, `pirate` and `json`
 check    say whether the adapter in a folder can be served on MODEL; exit code 0 if it can, 1 if not
 doctor   say what a start would find and decide on this machine, without one; exit code 1 if it would fail
+tune     measure the LoRA kernels' block sizes for a model on this machine's GPU; `lorikeet tune --help`
 
 `lorikeet serve --help` lists vLLM's arguments; LORIKEET_* settings are in docs/settings.md.
 """
@@ -43,6 +46,8 @@ def main() -> None:
             sys.exit(doctor_command(argv))
         if command == "check":
             sys.exit(check_command(argv))
+        if command == "tune":
+            sys.exit(tune_command(argv))
         print(USAGE, end="", file=sys.stdout if command in ("-h", "--help") else sys.stderr)
         sys.exit(0 if command in ("-h", "--help") else 2)
     except LorikeetError as exc:
