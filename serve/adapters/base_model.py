@@ -62,6 +62,8 @@ def describe_base_model(hf_config: Any, names: set[str], dtype: str) -> BaseMode
     import torch
 
     modules = _modules(hf_config)
+    if modules is not None:
+        modules |= {alias: module for name, module in modules.items() for alias in _aliases(name)}
     is_composite = any(hasattr(hf_config, part) for part in ("text_config", "vision_config", "audio_config"))
     has_experts = modules is not None and any(".experts." in name for name in modules)
     dtype = dtype.removeprefix("torch.")
@@ -102,6 +104,17 @@ def _modules(hf_config: Any) -> dict[str, Module] | None:
     except Exception:  # whatever a model's own code raises on a configuration that isn't quite its own
         return None
     return dict(_walk(model))
+
+
+def _aliases(name: str) -> Iterator[str]:
+    """Names that a multimodal model's language part had in other versions of transformers.
+
+    vLLM knows them, and says after the load which it has a place for.
+    """
+    _, separator, inner = name.partition("language_model.")
+    if separator:
+        inner = inner.removeprefix("model.")
+        yield from (f"model.{inner}", f"language_model.model.{inner}", f"model.language_model.{inner}")
 
 
 def _walk(model: Any) -> Iterator[tuple[str, Module]]:
