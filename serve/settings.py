@@ -75,8 +75,9 @@ def read_settings() -> Settings:
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in known:
             raise SettingsError(f"unknown setting {name}; known are {', '.join(known)}")
-    if vllm_key := os.environ.pop("VLLM_API_KEY", None):
-        os.environ.setdefault(f"{PREFIX}API_KEY", vllm_key)
+    vllm_key = os.environ.pop("VLLM_API_KEY", None)
+    if vllm_key and not os.environ.get(f"{PREFIX}API_KEY"):
+        os.environ[f"{PREFIX}API_KEY"] = vllm_key
     try:
         settings = Settings()
         for name, value in settings:
