@@ -69,7 +69,7 @@ class Boot:
         self._candidates = find_candidates(settings, modules, self._store)
         copy_candidates(self._candidates, self._store, settings.max_adapter_bytes)
         if args.max_lora_rank is None:
-            args.max_lora_rank = choose_rank(self._candidates)
+            args.max_lora_rank = choose_rank(c.staged.folder for c in self._candidates if c.staged)
         if args.max_cpu_loras is None:
             args.max_cpu_loras = max(MAX_CPU_LORAS, args.max_loras)
 
@@ -118,9 +118,9 @@ def copy_candidates(candidates: list[Candidate], store: Store, max_bytes: int) -
             candidate.error = exc
 
 
-def choose_rank(candidates: list[Candidate]) -> int:
-    """The smallest limit that lets every adapter in."""
-    configs = [read_config(candidate.staged.folder)[0] for candidate in candidates if candidate.staged]
+def choose_rank(folders: Iterable[Path]) -> int:
+    """The smallest limit that lets every adapter in, by the configurations in their folders."""
+    configs = [read_config(folder)[0] for folder in folders]
     largest = max((config.max_rank for config in configs if config), default=1)
     return next((rank for rank in RANKS if rank >= largest), RANKS[-1])
 

@@ -1,13 +1,15 @@
 """The doctor's checks of one model with its arguments: all up to the engine's start, and no further."""
 
 from argparse import Namespace
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from lorikeet.kernels import kept
 from lorikeet.serve import engine
-from lorikeet.serve.adapters.base_model import BaseModel, BaseModelError, read_base_model
+from lorikeet.serve.adapters.base_model import BaseModel, describe_base_model, model_names
+from lorikeet.serve.adapters.boot import MAX_CPU_LORAS, choose_rank, folder_wishes
+from lorikeet.serve.adapters.errors import AdapterRefusedError
+from lorikeet.serve.adapters.names import check_name
 from lorikeet.serve.adapters.preflight import Limits, preflight
 from lorikeet.serve.doctor.findings import Finding
 from lorikeet.serve.doctor.machine import Machine
@@ -20,21 +22,40 @@ PACKED = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 
 
 def check_model(argv: list[str], settings: Settings, machine: Machine) -> list[Finding]:
-    """Check `MODEL [any vllm serve argument]`."""
+    """Check `MODEL [any vllm serve argument]`, with the adapters of LORIKEET_ADAPTERS."""
     try:
         engine.check_model_path(argv[0])
         args = engine.parse_arguments([*default_arguments(settings.drain_s), *argv])
+        adapters = adapter_folders(args, settings)
+        if args.max_lora_rank is None:
+            args.max_lora_rank = choose_rank(folder for folder in adapters.values() if folder.is_dir())
+        if args.max_cpu_loras is None:
+            args.max_cpu_loras = max(MAX_CPU_LORAS, args.max_loras)
         config = engine.create_config(args, settings.kernels)
     except Exception as exc:  # whatever would end a start in these steps
         return [Finding("model", "fails", describe_failure(exc))]
     findings = [_describe(config), _kept(config)]
-    try:
-        base = read_base_model(args.model)
-    except BaseModelError as exc:
-        return [*findings, Finding("base model", "note", f"shapes are not checked: {exc}")]
-    if config.lora_config is not None and machine.gpus:
+    names = {*(args.served_model_name or [args.model]), *model_names(args.model)}
+    base = describe_base_model(config.model_config.hf_config, names, str(config.model_config.dtype))
+    if config.lora_config is None:
+        return findings
+    if machine.gpus:
         findings.append(_coverage(config, base, machine, settings.cache_dir))
-    return [*findings, *_adapters(args, config, base, settings)]
+    limits = Limits(args.max_lora_rank, settings.max_adapter_bytes, settings.strict_base)
+    return findings + [_adapter(name, folder, args, base, limits) for name, folder in adapters.items()]
+
+
+def adapter_folders(args: Namespace, settings: Settings) -> dict[str, Path]:
+    """Name → folder of what a start would serve; arguments go before the watched folder, as in `Boot`.
+
+    What the admin API had added before is left out: it was checked then, and is in the store.
+
+    Raises:
+        OSError: the watched folder can't be read.
+    """
+    watched = folder_wishes(settings.adapters) if settings.adapters else {}
+    folders = {name: Path(wish.origin) for name, wish in watched.items()}
+    return folders | {module.name: Path(module.path).expanduser() for module in args.lora_modules or ()}
 
 
 def _describe(config: Any) -> Finding:
@@ -103,18 +124,15 @@ def layers(base: BaseModel) -> list[tuple[int, tuple[int, ...]]]:
     return list(dict.fromkeys(found))
 
 
-def _adapters(args: Namespace, config: Any, base: BaseModel, settings: Settings) -> Iterator[Finding]:
-    """One finding for each adapter of --lora-modules."""
-    lora = config.lora_config
-    limits = Limits(lora and lora.max_lora_rank, settings.max_adapter_bytes, settings.strict_base)
-    for module in args.lora_modules or ():
-        subject = f"adapter {module.name}"
-        folder = Path(module.path)
-        if not folder.is_dir():
-            yield Finding(subject, "fails", f"{module.path} is no folder; name the one that holds its files")
-            continue
-        report = preflight(folder, base, limits)
-        if report.is_sound:
-            yield Finding(subject, "ok", f"rank {report.rank}, {report.num_modules} modules")
-        else:
-            yield Finding(subject, "fails", "; ".join(map(str, report.problems)))
+def _adapter(name: str, folder: Path, args: Namespace, base: BaseModel, limits: Limits) -> Finding:
+    subject = f"adapter {name}"
+    if not folder.is_dir():
+        return Finding(subject, "fails", f"{folder} is no folder; name the one that holds its files")
+    try:
+        check_name(name, args.served_model_name or [args.model], args.default_mm_loras or {})
+    except AdapterRefusedError as exc:
+        return Finding(subject, "fails", str(exc))
+    report = preflight(folder, base, limits)
+    if report.is_sound:
+        return Finding(subject, "ok", f"rank {report.rank}, {report.num_modules} modules")
+    return Finding(subject, "fails", "; ".join(map(str, report.problems)))

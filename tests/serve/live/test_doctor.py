@@ -9,9 +9,9 @@ from pathlib import Path
 import bad_adapters
 
 
-def doctor(*arguments: str, cache: Path) -> tuple[int, dict[str, dict]]:
+def doctor(*arguments: str, cache: Path, **environment: str) -> tuple[int, dict[str, dict]]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("LORIKEET_", "VLLM_"))}
-    env |= {"LORIKEET_CACHE_DIR": str(cache), "HF_HUB_OFFLINE": "1"}
+    env |= {"LORIKEET_CACHE_DIR": str(cache), "HF_HUB_OFFLINE": "1", **environment}
     command = [str(Path(sys.executable).with_name("lorikeet")), "doctor", *arguments, "--json"]
     ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
     assert ran.stdout.startswith("{"), ran.stdout + ran.stderr
@@ -21,13 +21,18 @@ def doctor(*arguments: str, cache: Path) -> tuple[int, dict[str, dict]]:
 
 
 def test_a_broken_adapter_fails_and_a_good_one_does_not(model_dir: Path, tmp_path: Path) -> None:
-    bad = bad_adapters.make(next(c for c in bad_adapters.CASES if c.name == "not-a-number"), tmp_path)
+    (watched := tmp_path / "watched").mkdir()
+    bad = bad_adapters.make(next(c for c in bad_adapters.CASES if c.name == "not-a-number"), watched)
     code, said = doctor(
-        str(model_dir), "--lora-modules", f"json={bad_adapters.GOOD}", f"bad={bad}", cache=tmp_path
+        *(str(model_dir), "--lora-modules", f"json={bad_adapters.GOOD}", f"bad name={bad_adapters.GOOD}"),
+        cache=tmp_path / "cache",
+        LORIKEET_ADAPTERS=str(watched),
     )
     assert code == 1
     assert said["adapter json"]["verdict"] == "ok"
-    assert said["adapter bad"]["verdict"] == "fails"
+    assert said[f"adapter {bad.name}"]["verdict"] == "fails"
+    assert "NaN or infinity" in said[f"adapter {bad.name}"]["text"]
+    assert "choose another" in said["adapter bad name"]["text"]
     assert said["model"]["details"]["architecture"] == "LlamaForCausalLM"
     assert said["kept"]["details"] == {"startup_plan": False, "autotune": False, "compiled_models": 0}
 
