@@ -28,11 +28,10 @@ from rows import RESULTS, append_line
 from startup_servers import StartingServer
 
 PORT = 8491
-READY_S = 280
 NUM_REQUESTS = 5
 PROMPT_WORDS = {True: 1, False: 512}  # with the demo on a CPU, LoRA takes a quarter second a token
 BASE = "base"
-ORDER = [("vllm", "cold"), ("lorikeet", "cold"), ("vllm", "warm"), ("lorikeet", "warm")]
+STARTS = ("vllm-cold", "lorikeet-cold", "vllm-warm", "lorikeet-warm")
 DEMO = "smollm2-135m"
 
 
@@ -44,7 +43,7 @@ def main() -> None:
     read_packages()
     totals: dict[tuple[str, str], float] = {}
     end = time.monotonic() + args.limit_s
-    for implementation, start in ORDER:
+    for implementation, start in (name.split("-") for name in args.starts):
         if time.monotonic() > end:
             print(f"out of time before {implementation} {start}", flush=True)
             continue
@@ -71,6 +70,8 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--demo", action="store_true", help="the demo model and its two adapters")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--arguments", default="", help="more arguments of both servers, in one text")
+    parser.add_argument("--starts", nargs="+", choices=STARTS, default=STARTS, help="which, in which order")
+    parser.add_argument("--ready-s", type=float, default=280, help="a start may take so long")
     parser.add_argument("--limit-s", type=float, default=400, help="no new start is begun after so long")
     parser.add_argument("--commit", help="what was measured, where git can't tell")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -115,7 +116,7 @@ def read_packages() -> None:
 
 def measure(args: argparse.Namespace, server: StartingServer, start: str, models: list[str]) -> float:
     """Write the rows of one start; returns the seconds to ready."""
-    total_s = server.wait_until_ready(READY_S)
+    total_s = server.wait_until_ready(args.ready_s)
     write_row(args, server, start, phase="total", seconds=round(total_s, 2))
     for phase, seconds in server.phases().items():
         write_row(args, server, start, phase=phase, seconds=round(seconds, 3))
