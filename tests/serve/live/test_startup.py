@@ -36,13 +36,17 @@ def test_metrics_parse_and_one_state_is_set_at_every_poll(server):
         assert len(states) == 4
 
 
+# A phase seems to run until its end is read, a moment after it was written.
+READ_LATE_S = 0.05
+
+
 def test_phases_only_grow(server):
     seen: dict[tuple[str, ...], float] = {}
     for poll in server.polls:
         now = samples(poll.metrics, "lorikeet_startup_phase_seconds")
         for key, seconds in seen.items():
             if "other" not in key:  # time moves from `other` to a phase whose first line was just read
-                assert now[key] >= seconds - 0.001, key
+                assert now[key] >= seconds - READ_LATE_S, key
         seen = now
     assert {key[0] for key in seen} >= PHASES
 
