@@ -2,6 +2,7 @@
 # make test     install what is needed and run every test that this machine can run
 # make fast     only the tests that need no server, within a minute
 # make lint     style and types
+# make dashboards    write the JSON of the Grafana dashboards
 PYTHON ?= python3
 MODEL ?=
 ARGS ?=
@@ -9,7 +10,7 @@ SET := $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
 # The folders serve/ and kernels/ are packages of other names and must not be found under these.
 export PYTHONSAFEPATH := 1
 
-.PHONY: serve test fast lint lock
+.PHONY: serve test fast lint dashboards lock
 
 serve:
 	@$(PYTHON) requirements/install.py $(SET)
@@ -29,6 +30,9 @@ lint:
 	.venv/bin/ruff format --check .
 	@mkdir -p build/types/lorikeet && cd build/types/lorikeet && ln -sfn ../../../serve ../../../kernels ../../../tuned_configs .
 	.venv/bin/mypy
+
+dashboards: # write deploy/grafana/dashboards from the code beside it
+	PYTHONPATH=deploy/grafana .venv/bin/python -m lorikeet_dashboards
 
 lock:
 	requirements/lock.sh
