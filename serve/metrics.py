@@ -36,6 +36,13 @@ LATENCY_BUCKETS = (
     ),
 )
 
+OUTCOMES = ("ok", "length", "error", "cancelled")
+KINDS = ("prompt", "completion")
+REJECTIONS = (
+    *("starting", "draining", "failed"),  # the server's state
+    *("body_too_large", "queue_full", "adapter_limit", "rate", "key"),
+)
+
 
 class Metrics:
     """The request metrics. `adapter` is the base model's name or a loaded adapter's, never client text."""
@@ -77,6 +84,18 @@ class Metrics:
         self.requests_rejected = Counter(
             "lorikeet_requests_rejected", "Requests refused before the engine.", ["reason"], registry=registry
         )
+        for reason in REJECTIONS:
+            self.requests_rejected.labels(reason)
+
+    def expect(self, adapter: str) -> None:
+        """Begin every series of an adapter at zero: a rate can't see the event that a series begins with."""
+        for outcome in OUTCOMES:
+            self.requests.labels(adapter, outcome)
+        for kind in KINDS:
+            self.tokens.labels(adapter, kind)
+        for metric in (self.time_to_first_token, self.time_between_tokens, self.request_seconds):
+            metric.labels(adapter)
+        self.requests_in_flight.labels(adapter)
 
     def forget(self, adapter: str) -> None:
         """Drop every series of an adapter that is gone."""

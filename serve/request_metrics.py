@@ -26,6 +26,7 @@ class MeasuredEngine:
         self._lease = lease
         self._metrics = metrics
         self._base_name = base_name
+        metrics.expect(base_name)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)

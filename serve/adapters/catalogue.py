@@ -222,6 +222,7 @@ class Catalogue:
             entry.enter(AdapterState.LOADING)
         await versions.load(version)
         entry.version = version
+        self._metrics.expect(entry.name)
         entry.enter(AdapterState.SERVING)
         logger.info("adapter '%s' is served: rank %d, sha256 %.12s", entry.name, version.rank, version.digest)
 

@@ -8,6 +8,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from lorikeet.serve.adapters.entry import AdapterState, Entry
+from lorikeet.serve.adapters.reason import Reason
 
 LOAD_BUCKETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 DIGEST_CHARACTERS = 12
@@ -23,6 +24,9 @@ class AdapterMetrics:
             ["outcome", "reason"],
             registry=registry,
         )
+        self.loads.labels("ok", "")  # there before the first load, so that a rate sees it
+        for reason in Reason:
+            self.loads.labels("refused", reason.value)
         self.load_seconds = Histogram(
             "lorikeet_adapter_load_seconds",
             "From an adapter's request to its first possible use: copy, check, load.",
