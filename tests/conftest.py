@@ -1,15 +1,17 @@
-"""Leaves out what this machine can't run, and says why."""
+"""Leaves out what this machine can't run, and says why; marks the tests that start a server."""
 
 from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["live_server"]
 NO_GPU = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if Path("/dev/nvidiactl").exists():
-        return
+    has_gpu = Path("/dev/nvidiactl").exists()
     for item in items:
-        if item.get_closest_marker("gpu"):
+        if "launch" in getattr(item, "fixturenames", ()):
+            item.add_marker("server")
+        if item.get_closest_marker("gpu") and not has_gpu:
             item.add_marker(NO_GPU)
