@@ -11,9 +11,10 @@ from lorikeet.kernels.coverage import Coverage, count_matches, coverage, coverag
 from lorikeet.kernels.journal import Journal
 from lorikeet.kernels.matches import CHOSEN
 from lorikeet.kernels.shape import LayerShape, launch_shapes
-from lorikeet.kernels.tuned import TunedConfigs, load_tuned
+from lorikeet.kernels.tuned import CACHE_SUBFOLDER, TunedConfigs, load_tuned
 
 Layer = tuple[Sequence[torch.Tensor], Sequence[torch.Tensor]]
+Tune = Callable[[list[LayerShape], int, Path], str]  # (shapes, most tokens, folder) → what happened
 _logger = logging.getLogger("vllm.lorikeet")
 
 
@@ -24,19 +25,30 @@ def settle_block_sizes(
     share: Callable[[TunedConfigs], TunedConfigs],
     journal: Journal,
     is_first_rank: bool = True,
+    tune: Tune | None = None,
 ) -> None:
     """Choose block sizes by the files, the same on every rank: `share` returns what the first rank gave.
 
-    Nothing happens where no layer is ours.
+    With `tune` the first rank measures shapes that this GPU has no files for, before it reads them, while the
+    others wait in `share`. Nothing happens where no layer is ours.
     """
     if not layers:
         return
     from lorikeet.kernels.lora_linear import device_of, use_tuned  # imports Triton
 
     device = device_of(layers[0][0][0].device)
-    tuned = share(load_tuned(device, cache_folder))
+    shapes = shapes_of(layers)
+    tuned = load_tuned(device, cache_folder)
+    missing = [shape for shape in shapes if shape not in tuned.own]
+    if tune is not None and is_first_rank and missing and cache_folder is not None:
+        with journal.phase("lora_tune", shapes=len(missing)):
+            _logger.info(
+                "Tuning LoRA block sizes: %s", tune(missing, max_tokens, cache_folder / CACHE_SUBFOLDER)
+            )
+        tuned = load_tuned(device, cache_folder)
+    tuned = share(tuned)
     use_tuned(tuned)
-    _report(coverage(shapes_of(layers), max_tokens, device, tuned), device, tuned, journal, is_first_rank)
+    _report(coverage(shapes, max_tokens, device, tuned), device, tuned, journal, is_first_rank)
 
 
 def shapes_of(layers: Sequence[Layer]) -> list[LayerShape]:

@@ -61,6 +61,13 @@ def cache_folder() -> Path | None:
     return Path(folder) if folder else None
 
 
+def tune_seconds() -> float | None:
+    """How long block sizes may be measured at this start; None unless LORIKEET_TUNE=startup."""
+    if os.environ.get("LORIKEET_TUNE") != "startup":
+        return None
+    return float(os.environ.get("LORIKEET_TUNE_S", "60"))
+
+
 def kernels_mode() -> Mode:
     """How our LoRA kernels are asked for.
 

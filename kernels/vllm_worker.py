@@ -1,13 +1,14 @@
 """The worker class given to vLLM as `--worker-cls`: the platform's own with its phases journalled."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vllm.platforms import current_platform
 
 from lorikeet.kernels.adapter_modules import place_of
 from lorikeet.kernels.autotune import Autotune
-from lorikeet.kernels.block_sizes import settle_block_sizes
+from lorikeet.kernels.block_sizes import Tune, settle_block_sizes
 from lorikeet.kernels.choice_recorder import Period
 from lorikeet.kernels.journal import Journal
 from lorikeet.kernels.lora_layers import (
@@ -18,7 +19,7 @@ from lorikeet.kernels.lora_layers import (
     watch_logits_layer,
 )
 from lorikeet.kernels.tuned import TunedConfigs
-from lorikeet.kernels.vllm_plugin import autotune_mode, cache_folder, run_folder
+from lorikeet.kernels.vllm_plugin import autotune_mode, cache_folder, run_folder, tune_seconds
 
 if TYPE_CHECKING:
     from vllm.v1.worker.gpu_worker import Worker as PlatformWorker
@@ -62,6 +63,7 @@ class JournalMixin:
             _share,
             self._journal,
             is_first_rank=self.rank == 0,  # type: ignore[attr-defined]
+            tune=_tune_for(tune_seconds()),
         )
         return loaded
 
@@ -104,6 +106,15 @@ class JournalMixin:
                 return call(*args, **kwargs)
 
         setattr(runner, method, journalled)
+
+
+def _tune_for(seconds: float | None) -> Tune | None:
+    """What measures at this start, if anything."""
+    if seconds is None:
+        return None
+    from lorikeet.kernels.tuner.startup import tune_at_startup
+
+    return partial(tune_at_startup, seconds=seconds)
 
 
 def _share(tuned: TunedConfigs) -> TunedConfigs:

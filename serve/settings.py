@@ -24,6 +24,10 @@ class Settings(BaseSettings):
     kernels: Literal["auto", "on", "off"] = Field(
         "auto", description="our LoRA kernels: where they fit, or fail where they don't, or never"
     )
+    tune: Literal["off", "startup"] = Field(
+        "off", description="measure the LoRA kernels' block sizes at start where this GPU has none"
+    )
+    tune_s: float = Field(60.0, gt=0, le=300, description="seconds that measuring at start may take")
     autotune: Literal["auto", "vllm"] = Field(
         "auto", description="who decides on FlashInfer's autotune pass; vLLM's own flags win over both"
     )

@@ -74,3 +74,30 @@ def test_layers_with_many_slices_are_several_launches() -> None:
     layer = make_weights(64, (16, 16, 32, 48), 16, 2, torch.bfloat16, "cpu")
     assert [shape.n for shape in shapes_of([layer, layer])] == [(16, 16, 32), (48,)]
     assert block_sizes.shapes_of(LAYERS) == [SMALL]
+
+
+def test_missing_shapes_are_measured_first_where_asked(tmp_path: Path) -> None:
+    asked = []
+
+    def tune(shapes, max_tokens: int, folder: Path) -> str:
+        asked.append((shapes, max_tokens, folder))
+        write(folder, "NVIDIA Made Up", {(SMALL, 16): pair(64, 16)})
+        return "1 cell measured"
+
+    settle(tmp_path, tune=tune, is_first_rank=False)
+    assert asked == []
+    settle(tmp_path, tune=tune)
+    assert asked == [([SMALL], 16, tmp_path / "tuned")]
+    assert notes(tmp_path)[-1]["matches"] == {"exact": 1, "bucket": 1}
+    settle(tmp_path, tune=tune)
+    assert len(asked) == 1  # the next start finds them
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_tuning_at_start_without_a_gpu_is_said_in_a_line(tmp_path: Path) -> None:
+    from lorikeet.kernels.tuner.startup import startup_cells, tune_at_startup
+
+    said = tune_at_startup([SMALL], 16, tmp_path, 1.0)
+    assert said.startswith("nothing was measured: ")
+    assert "no NVIDIA GPU here" in said
+    assert [cell.bucket for cell in startup_cells([SMALL], 100)] == [4, 16, 32, 64, 128]
