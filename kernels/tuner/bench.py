@@ -46,6 +46,7 @@ class GpuBench:
     def __init__(self, kernels: Kernels, capture: Capture, device: str = "cuda") -> None:
         self._kernels, self._capture, self._device = kernels, capture, device
         self._cell: Cell | None = None
+        self._is_new = True  # nothing was launched for the cell
         self._weights: tuple[Any, list[Weights]] = (None, [])
         self._steps: list[Step] = []
         self._expected: list[torch.Tensor] = []
@@ -54,7 +55,11 @@ class GpuBench:
         self._open(cell)
         launches = self._launches(cell, pair)
         try:
-            launches[0]()
+            # What a first launch makes must not be made while a graph is captured: kernels are loaded for
+            # each number of tokens, vLLM's operators make tables of pointers for each copy of the weights.
+            for launch in launches if self._is_new else launches[: len(cell.token_counts)]:
+                launch()
+            self._is_new = False
             return self._capture(launches)
         except Exception as exc:
             raise _candidate_error(exc) from exc
@@ -99,7 +104,7 @@ class GpuBench:
         except torch.OutOfMemoryError as exc:
             self._weights = (None, [])
             raise CellError(f"{cell}: its weights do not fit into the GPU's free memory") from exc
-        self._cell = cell
+        self._cell, self._is_new = cell, True
 
     def _problems(self, cell: Cell, copy: int = 0, fresh: bool = False) -> list[Problem]:
         lora_a, lora_b = self._copies[copy]

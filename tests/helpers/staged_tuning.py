@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tuned_samples import H200, QKV
@@ -17,6 +17,7 @@ from lorikeet.kernels.tuner.measurer import Tools
 from lorikeet.kernels.tuner.search import AnyPair, CandidateError
 from lorikeet.kernels.tuner.space import LoraSpace
 
+HEADER = {"gpu": H200.name, "device": asdict(H200)}
 SPACE = LoraSpace(H200)
 CELL, OTHER = Cell(QKV, 16), Cell(QKV, 4)
 
@@ -57,7 +58,7 @@ class MakeTools:
     staged: tuple[tuple[AnyPair, str], ...] = ()
 
     def __call__(self) -> Tools:
-        return Tools(SPACE, StagedBench(self.fast, dict(self.staged)), {"gpu": H200.name})
+        return Tools(SPACE, StagedBench(self.fast, dict(self.staged)), HEADER)
 
 
 def broken_tools() -> Tools:

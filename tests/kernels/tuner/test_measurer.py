@@ -16,7 +16,7 @@ def test_it_goes_on_after_what_hangs_and_what_ends_the_process() -> None:
         (nth(4), "out of memory"),
     )
     with Measurer(MakeTools(nth(5), staged), step_timeout_s=10.0) as measurer:
-        assert measurer.header == {"gpu": "NVIDIA H200"}
+        assert measurer.header["gpu"] == "NVIDIA H200"
         outcome = measurer.measure(CELL)
         assert outcome.pair == nth(5)
         assert outcome.failed == {"out of memory": 1, "hung or crashed": 3}
