@@ -43,8 +43,11 @@ class LoraKernels:
 class GpuBench:
     """Keeps one cell's tensors, and its weights for the next cell with the same."""
 
-    def __init__(self, kernels: Kernels, capture: Capture, device: str = "cuda") -> None:
+    def __init__(
+        self, kernels: Kernels, capture: Capture, device: str = "cuda", max_copies: int = MAX_COPIES
+    ) -> None:
         self._kernels, self._capture, self._device = kernels, capture, device
+        self._max_copies = max_copies  # of the weights
         self._cell: Cell | None = None
         self._is_new = True  # nothing was launched for the cell
         self._weights: tuple[Any, list[Weights]] = (None, [])
@@ -82,7 +85,7 @@ class GpuBench:
         key = (shape.k, shape.n, shape.rank, shape.num_slots, shape.dtype)
         slot_bytes = shape.rank * (shape.k * len(shape.n) + sum(shape.n)) * dtype.itemsize
         touched = slot_bytes * min(shape.num_slots, *cell.token_counts)
-        num_copies = max(2, min(MAX_COPIES, int(MIN_TOUCHED_BYTES / touched) + 1))
+        num_copies = max(2, min(self._max_copies, int(MIN_TOUCHED_BYTES / touched) + 1))
         kept = self._weights[1] if self._weights[0] == key else []
         self._weights = (key, kept)  # the old ones are freed before new ones are made
         self._cell = None

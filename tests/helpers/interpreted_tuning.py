@@ -16,7 +16,7 @@ def interpreted_tools() -> Tools:
     from lorikeet.kernels.tuner.space import LoraSpace
     from lorikeet.kernels.tuner.tools import header
 
-    bench = GpuBench(LoraKernels(), _made_up_clock, device="cpu")
+    bench = GpuBench(LoraKernels(), _made_up_clock, device="cpu", max_copies=2)
     return Tools(LoraSpace(TINY_GPU), bench, header(TINY_GPU, "lorikeet"))
 
 
