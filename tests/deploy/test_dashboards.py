@@ -1,10 +1,15 @@
 """The committed dashboards: made by the code beside them, complete, bound to the data source."""
 
+import re
+
 import pytest
 import yaml
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from lorikeet_dashboards.dashboards import render_all
-from stack_files import DASHBOARDS, DEPLOY, dashboards, panels
+from lorikeet_dashboards.starts import PHASES
+from stack_files import DASHBOARDS, DEPLOY, ROOT, dashboards, panels
+
+from lorikeet.kernels.autotune import PASS
 
 COLUMNS = 24
 PROVISIONING = DEPLOY / "grafana" / "provisioning"
@@ -61,3 +66,13 @@ def test_dashboards_have_names_of_their_own():
     assert len(set(uids)) == len(uids)
     titles = [(panel.dashboard, panel.title) for panel in panels()]
     assert len(set(titles)) == len(titles)
+
+
+def test_the_waterfall_has_every_phase_that_the_code_names():
+    sources = [
+        path.read_text(encoding="utf-8")
+        for name in ("serve", "kernels")
+        for path in (ROOT / name).rglob("*.py")
+    ]
+    named = {phase for source in sources for phase in re.findall(r"journal\.phase\(\"(\w+)\"", source)}
+    assert named | {PASS} <= set(PHASES)

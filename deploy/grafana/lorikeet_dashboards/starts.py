@@ -5,19 +5,11 @@ from lorikeet_dashboards.selectors import HERE, STARTED
 
 # In order; a phase that a start does not have stays empty.
 PHASES = (
-    *("import", "config", "engine_spawn", "device", "weights", "profile", "graph_profile", "kv_cache"),
-    *(
-        "kernel_warmup",
-        "lora_warmup",
-        "flashinfer_autotune",
-        "graph_capture",
-        "app",
-        "adapters",
-        "ready",
-        "other",
-    ),
+    *("import", "config", "engine_spawn", "device", "weights", "lora_tune", "profile", "graph_profile"),
+    *("kv_cache", "kernel_warmup", "lora_warmup", "flashinfer_autotune", "graph_capture"),
+    *("app", "adapters", "ready", "other"),
 )
-COMPILING = "profile|graph_profile|kernel_warmup|lora_warmup|flashinfer_autotune|graph_capture"
+COMPILING = "lora_tune|profile|graph_profile|kernel_warmup|lora_warmup|flashinfer_autotune|graph_capture"
 SECONDS = "lorikeet_startup_phase_seconds"
 FIRST_RANK = f'rank=~"api|0", {HERE}'  # these add up to the whole start
 
@@ -51,7 +43,7 @@ def starts() -> list[AnyPanel]:
         ),
         lines(
             "Compiling and capturing",
-            "profile (torch.compile runs inside it), kernel warm-up and graph capture; the slowest rank.",
+            "profile (with torch.compile inside), measuring, warm-up and graph capture; the slowest rank.",
             "s",
             [query(f'max by (phase) ({SECONDS}{{phase=~"{COMPILING}", {HERE}}})', "{{phase}}")],
             width=12,
