@@ -1,5 +1,6 @@
 """The adapters of a start: those of folder, arguments and store, checked before the model loads."""
 
+import os
 import re
 from argparse import Namespace
 from collections.abc import Collection, Iterable
@@ -100,7 +101,10 @@ def find_candidates(settings: Settings, modules: Iterable[Any], store: Store) ->
         try:
             wishes |= folder_wishes(root)
         except OSError as exc:
-            raise StartError(f"LORIKEET_ADAPTERS={root} can't be read ({exc.strerror}); create it") from exc
+            raise StartError(
+                f"LORIKEET_ADAPTERS={root} can't be read ({exc.strerror}); create it, and let user "
+                f"{os.getuid()} of group {os.getgid()} read it"
+            ) from exc
     for module in modules:
         if module.name in wishes:
             other = wishes[module.name].origin

@@ -29,6 +29,7 @@ class Compose:
 
     def __init__(self, folder: Path) -> None:
         variables = {"LISTEN": f"127.0.0.1:{PORT}", "ADAPTERS": folder, "MODELS": folder, "SHM_SIZE": "1gb"}
+        folder.chmod(0o755)  # the container's user reads it
         (folder / "env").write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
         self._options = ("-p", PROJECT, "--env-file", str(folder / "env"), "-f", str(ROOT / "compose.yaml"))
 
