@@ -15,3 +15,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("server")
         if item.get_closest_marker("gpu") and not has_gpu:
             item.add_marker(NO_GPU)
+    items.sort(key=_builds_images)  # keeps the order otherwise
+
+
+def _builds_images(item: pytest.Item) -> bool:
+    """Last, since CI builds the image while the others run."""
+    return item.get_closest_marker("docker") is not None
