@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import hypothesis
 import pytest
 
+hypothesis.settings.register_profile("lorikeet", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("lorikeet")
 pytest_plugins = ["live_server"]
 NO_GPU = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
 

@@ -31,7 +31,7 @@ def test_shards_of_a_model_on_several_gpus(tp: int) -> None:
 def test_what_vllm_does_not_know_is_said(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text('{"architectures": ["NobodyForCausalLM"], "model_type": "llama"}')
-    with pytest.raises(ModelShapesError, match=str(config)):
+    with pytest.raises(ModelShapesError, match=f"{tmp_path}.*ValidationError"):
         read_model_shapes([str(tmp_path)])
 
 
