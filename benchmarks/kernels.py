@@ -1,19 +1,23 @@
 """Time stock vLLM's LoRA operators and ours in one process; append rows to results/kernels.jsonl.
 
-    python benchmarks/kernels.py --cells bars|grid|phi [--commit ID] [--workers N] [--out FILE]
+    python benchmarks/kernels.py --cells bars|grid|phi|tuned [--tuned FOLDER] [--commit ID] [--out FILE]
 
 Both run as vLLM calls them, shrink and expand of one linear layer together, in replays of a CUDA graph
 whose launches use different weights, more than the L2 cache holds. Every cell is compared with the
-reference before it is timed. It needs vLLM and an NVIDIA GPU.
+reference before it is timed. `lorikeet` has measured block sizes where there are some; with `--cells tuned`
+it is compared with its defaults (`lorikeet_default`) and with stock that has what `lorikeet tune --stock`
+measured (`vllm_tuned`). It needs vLLM and an NVIDIA GPU.
 """
 
 import argparse
 import datetime
 import json
 import multiprocessing
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +25,11 @@ from typing import Any
 import torch
 import triton
 
+from lorikeet.kernels.lora_linear import device_of, use_tuned
 from lorikeet.kernels.synthetic import Problem, Step, Weights, make_step, make_weights
 from lorikeet.kernels.timing import time_graph_us
+from lorikeet.kernels.tuned import TunedConfigs, load_folders
+from lorikeet.kernels.tuner.stored_shapes import stored_models
 from lorikeet.kernels.warm_up import warm_up
 
 LLAMA_8B = {
@@ -37,7 +44,16 @@ PHI_4_MULTIMODAL = {
     "phi4mm_gate_up": (3072, (8192, 8192)),
     "phi4mm_down": (8192, (3072,)),
 }
-LAYERS = {**LLAMA_8B, **PHI_4_MULTIMODAL}
+# What models' layers really are; equal ones stand under the first model that has them.
+STORED = {
+    shape: f"{model}:{number}"
+    for model in reversed(("llama-3.1-8b", "llama-3.2-3b", "qwen3-8b", "phi-4-multimodal"))
+    for number, shape in enumerate(stored_models()[model][1])
+}
+STORED_LAYERS = {name: shape for shape, name in sorted(STORED.items(), key=lambda item: item[1])}
+LAYERS = {**LLAMA_8B, **PHI_4_MULTIMODAL, **STORED_LAYERS}
+SETS = {"bars": LLAMA_8B, "grid": LLAMA_8B, "phi": PHI_4_MULTIMODAL, "tuned": STORED_LAYERS}
+PACKAGE_TUNED = Path(__file__).parents[1] / "tuned_configs"
 GRID_TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 8192)
 DTYPE = torch.bfloat16
 DEVICE = "cuda"
@@ -64,22 +80,22 @@ CELLS = {
         for adapters in (1, 2, 8, 32)
         for tokens in reversed(GRID_TOKENS)
     ],
+    "tuned": [Cell(rank, 8, tokens) for rank in (16, 64) for tokens in (1, 8, 32)],
 }
 
 
 def main() -> None:
     args = arguments()
-    layers = PHI_4_MULTIMODAL if args.cells == "phi" else LLAMA_8B
-    cells = CELLS[args.cells]
+    layers, cells = SETS[args.cells], CELLS[args.cells]
     versions = describe_host(args.commit)
-    compile_ahead(layers, {cell.rank for cell in cells}, args.workers)
+    compile_ahead(layers, cells, args.workers)
     sums: dict[Cell, dict[str, float]] = {cell: {} for cell in cells}
     with args.out.open("a", encoding="utf-8") as out:
         for layer in layers:
             base_us: dict[int, float] = {}
             for cell, weights in with_weights(layer, cells):
                 base_us.setdefault(cell.num_tokens, time_base(layer, cell.num_tokens))
-                for row in measure(layer, cell, weights, base_us[cell.num_tokens]):
+                for row in measure(args, layer, cell, weights, base_us[cell.num_tokens]):
                     out.write(json.dumps({**versions, **row}) + "\n")
                     out.flush()
                     implementation = row["implementation"]
@@ -92,6 +108,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cells", choices=CELLS, default="bars")
+    parser.add_argument("--tuned", type=Path, default=PACKAGE_TUNED, help="folder of measured block sizes")
     parser.add_argument("--commit", default="", help="commit under test, where git cannot say")
     parser.add_argument("--workers", type=int, default=4, help="processes that compile")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "kernels.jsonl")
@@ -119,17 +136,21 @@ def run_git(*args: str) -> str:
     return subprocess.run(["git", *args], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def compile_ahead(layers: dict[str, Any], ranks: set[int], num_workers: int) -> None:
+def compile_ahead(layers: dict[str, Any], cells: list[Cell], num_workers: int) -> None:
     """Compile the variants of both in parallel; Triton's cache on disk hands them to this process."""
-    tasks = [(layer, rank) for layer in layers for rank in sorted(ranks)]
+    tasks = [
+        (layer, rank, sorted({cell.num_adapters for cell in cells}))
+        for layer in layers
+        for rank in sorted({cell.rank for cell in cells})
+    ]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(num_workers, mp_context=context) as pool:
         list(pool.map(compile_layer, tasks))
 
 
-def compile_layer(task: tuple[str, int]) -> None:
-    layer, rank = task
-    for num_slots in (1, 2, 8, 32):
+def compile_layer(task: tuple[str, int, list[int]]) -> None:
+    layer, rank, all_slots = task
+    for num_slots in all_slots:
         k, widths = LAYERS[layer]
         weights = make_weights(k, widths, rank, num_slots, DTYPE, DEVICE)
         warm_up([weights], max(GRID_TOKENS), [True])
@@ -168,7 +189,9 @@ def time_base(layer: str, num_tokens: int) -> float:
     return time_graph_us(launches, REPEATS)
 
 
-def measure(layer: str, cell: Cell, weights: list[Weights], base_us: float) -> Iterator[dict[str, Any]]:
+def measure(
+    args: argparse.Namespace, layer: str, cell: Cell, weights: list[Weights], base_us: float
+) -> Iterator[dict[str, Any]]:
     k, widths = LAYERS[layer]
     slots = draw_slots(cell)
     step = make_step(slots, cell.num_adapters, DEVICE)
@@ -176,7 +199,7 @@ def measure(layer: str, cell: Cell, weights: list[Weights], base_us: float) -> I
     y = torch.randn(cell.num_tokens, sum(widths), dtype=DTYPE, device=DEVICE)
     active = len(set(slots))
     moved = active * cell.rank * (k * len(widths) + sum(widths)) + cell.num_tokens * (k + 2 * sum(widths))
-    for name, implementation in (("vllm", stock(step, cell)), ("lorikeet", ours(step))):
+    for name, implementation in implementations(args, step, cell):
         error = relative_error(implementation, Problem(torch.randn_like(y), x, *weights[0], step))
         if not error <= MAX_ERROR:
             print(
@@ -205,6 +228,35 @@ def draw_slots(cell: Cell) -> list[int]:
     slots = torch.randint(0, cell.num_adapters, (rest,), generator=generator).tolist()
     slots += range(min(cell.num_adapters, cell.num_tokens))
     return [slots[i] for i in torch.randperm(len(slots), generator=generator).tolist()]
+
+
+def implementations(
+    args: argparse.Namespace, step: Step, cell: Cell
+) -> Iterator[tuple[str, "Implementation"]]:
+    """Each one set up when it is its turn: block sizes are chosen for a whole process."""
+    yield "vllm", stock(step, cell)
+    if args.cells == "tuned":
+        with stock_block_sizes(args.tuned):
+            yield "vllm_tuned", stock(step, cell)
+        use_tuned(TunedConfigs())
+        yield "lorikeet_default", ours(step)
+    use_tuned(load_folders(device_of(torch.device(DEVICE)), [args.tuned]))
+    yield "lorikeet", ours(step)
+
+
+@contextmanager
+def stock_block_sizes(tuned: Path) -> Iterator[None]:
+    """Stock kernels with what `lorikeet tune --stock` wrote below `tuned`, read by vLLM's own loader."""
+    from vllm.lora.ops.triton_ops import utils
+
+    (folder,) = tuned.glob("*/vllm")
+    os.environ["VLLM_TUNED_CONFIG_FOLDER"] = str(folder)
+    utils.load_lora_op_config.cache_clear()
+    try:
+        yield
+    finally:
+        del os.environ["VLLM_TUNED_CONFIG_FOLDER"]
+        utils.load_lora_op_config.cache_clear()
 
 
 Implementation = Callable[[torch.Tensor, torch.Tensor, list[torch.Tensor], list[torch.Tensor]], None]
@@ -249,13 +301,14 @@ def relative_error(implementation: Implementation, problem: Problem) -> float:
 def print_sums(sums: dict[Cell, dict[str, float]]) -> None:
     print("rank adapters tokens   vllm us  ours us  ratio   (sum over the layers)")
     for cell, us in sums.items():
-        if us.keys() != {"vllm", "lorikeet"}:
+        if not {"vllm", "lorikeet"} <= us.keys():
             continue  # one of them was wrong
         ratio = us["lorikeet"] / us["vllm"]
         slower = "  SLOWER" if ratio > 1 else ""
         print(
             f"{cell.rank:4} {cell.num_adapters:8} {cell.num_tokens:6} {us['vllm']:9.1f} "
             f"{us['lorikeet']:8.1f} {ratio:6.2f}{slower}"
+            + "".join(f"  {name} {us[name]:.1f}" for name in ("vllm_tuned", "lorikeet_default") if name in us)
         )
 
 

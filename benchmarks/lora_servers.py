@@ -14,6 +14,8 @@ from pathlib import Path
 from lorikeet.kernels.fingerprint import fingerprint
 
 IMPLEMENTATIONS = ("lorikeet", "vllm")
+WITH_BLOCK_SIZES = ("lorikeet", "lorikeet_default", "vllm", "vllm_tuned")
+PACKAGE_TUNED = Path(__file__).parents[1] / "tuned_configs"
 LOG_TAIL = 60  # lines
 
 
@@ -44,7 +46,7 @@ class LoraServer:
             "HF_HUB_OFFLINE": "1",
             "PYTHONSAFEPATH": "1",  # our folder kernels/ must not be found under that name
         }
-        if self.implementation == "lorikeet":
+        if self.implementation.startswith("lorikeet"):
             command += ["--worker-cls", "lorikeet.kernels.vllm_worker.Worker"]
             if self.keyed:
                 command += ["--additional-config", json.dumps({"lorikeet": fingerprint(self.kernels)})]
@@ -87,6 +89,20 @@ class LoraServer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def tuned_environment(implementation: str, tuned: Path | None, folder: Path) -> dict[str, str]:
+    """What makes a server use the measured block sizes in `tuned`, or none; `folder` is for a link to it."""
+    if implementation == "lorikeet_default":
+        return {"LORIKEET_TUNE": "ignore"}
+    if implementation == "lorikeet" and tuned is not None:
+        folder.mkdir(exist_ok=True)
+        (folder / "tuned").symlink_to(tuned.resolve())  # as in the cache volume
+        return {"LORIKEET_CACHE_DIR": str(folder)}
+    if implementation == "vllm_tuned":
+        (found,) = (tuned or PACKAGE_TUNED).glob("*/vllm")
+        return {"VLLM_TUNED_CONFIG_FOLDER": str(found)}
+    return {}
 
 
 def server_arguments(

@@ -1,9 +1,12 @@
 """Time stock vLLM and vLLM with our LoRA kernels end to end; append rows to results/serving.jsonl.
 
     python benchmarks/lora_serving.py --out FOLDER [--shape llama-8b] [--rank 16] [--adapters 8] [--commit ID]
+        [--servers lorikeet vllm lorikeet_default vllm_tuned] [--tuned FOLDER]
 
-Both servers run at once, on a model of that shape with dummy weights, and only one is asked at a time, cell
-by cell in turns: whatever else the machine does hits both. It needs vLLM and GPU memory for two servers.
+All servers run at once, on a model of that shape with dummy weights, and only one is asked at a time, cell
+by cell in turns: whatever else the machine does hits all. `lorikeet` has measured block sizes where there
+are some, `lorikeet_default` never; `vllm_tuned` is stock with the block sizes that `lorikeet tune --stock`
+found. It needs vLLM and GPU memory for the servers.
 """
 
 import argparse
@@ -21,7 +24,13 @@ from typing import Any
 from dummy_model import SHAPES, write_adapter, write_model
 from light_client import run_load
 from load import Load, Measured
-from lora_servers import IMPLEMENTATIONS, LoraServer, server_arguments
+from lora_servers import (
+    IMPLEMENTATIONS,
+    WITH_BLOCK_SIZES,
+    LoraServer,
+    server_arguments,
+    tuned_environment,
+)
 from rows import RESULTS, append_line
 
 PORT = 8481
@@ -29,6 +38,7 @@ READY_S = 330
 OUTPUT_TOKENS = 128
 LONG_PROMPT_OUTPUT_TOKENS = 4
 BASE = "base"
+ARRIVALS = ("together", "spread")  # spread: one after the other, as users come
 REQUESTS_PER_CLIENT = {1: 8, 8: 6, 32: 6, 128: 3}
 
 
@@ -38,12 +48,15 @@ class Cell:
     concurrency: int
     prompt_tokens: int
     output_tokens: int = OUTPUT_TOKENS
+    arrival: str = "together"
 
 
-def cells(max_adapters: int, concurrencies: list[int]) -> Iterator[Cell]:
-    for num_adapters in sorted({0, 1, max_adapters}):
-        for concurrency in concurrencies:
-            yield Cell(num_adapters, concurrency, 512)
+def cells(counts_of_adapters: list[int], concurrencies: list[int], arrivals: list[str]) -> Iterator[Cell]:
+    for num_adapters in sorted(counts_of_adapters):
+        for arrival in arrivals:
+            for concurrency in concurrencies:
+                if concurrency > 1 or arrival == "together":
+                    yield Cell(num_adapters, concurrency, 512, arrival=arrival)
         yield Cell(num_adapters, 1, 3000, LONG_PROMPT_OUTPUT_TOKENS)
 
 
@@ -75,7 +88,12 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--memory-share", type=float, default=0.4, help="free GPU memory each server asks for"
     )
-    parser.add_argument("--spread", action="store_true", help="clients start one after the other")
+    parser.add_argument("--asked", type=int, nargs="+", help="how many adapters are asked (0 1 ADAPTERS)")
+    parser.add_argument("--servers", nargs="+", choices=WITH_BLOCK_SIZES, default=IMPLEMENTATIONS)
+    parser.add_argument("--tuned", type=Path, help="measured block sizes; default: what the package brings")
+    parser.add_argument(
+        "--arrivals", nargs="+", choices=ARRIVALS, default=ARRIVALS[:1], help="how clients start"
+    )
     parser.add_argument(
         "--more", nargs=argparse.REMAINDER, default=[], help="arguments for both servers, the last of all"
     )
@@ -99,8 +117,15 @@ def start_servers(args: argparse.Namespace, folder: Path) -> list[LoraServer]:
     )
     arguments += ["--load-format", "dummy", *args.more]
     servers = [
-        LoraServer(name, folder / "servers" / name, args.port + number, arguments, kernels=args.kernels)
-        for number, name in enumerate(IMPLEMENTATIONS)
+        LoraServer(
+            name,
+            folder / "servers" / name,
+            args.port + number,
+            arguments,
+            tuned_environment(name, args.tuned, folder / "tuned"),
+            kernels=args.kernels,
+        )
+        for number, name in enumerate(args.servers)
     ]
     for server in servers:
         server.start()
@@ -119,12 +144,13 @@ def measure(args: argparse.Namespace, servers: list[LoraServer]) -> None:
         models = (BASE, *adapter_names(args))
         run_load(server.url, Load(models, 8, 2 * len(models), words(512), 16))
     end = time.monotonic() + args.limit_s
-    for number, cell in enumerate(cells(args.adapters, args.concurrency)):
+    counts = args.asked or [*{0, 1, args.adapters}]
+    for number, cell in enumerate(cells(counts, args.concurrency, args.arrivals)):
         for server in servers if number % 2 else servers[::-1]:
             if time.monotonic() > end:
                 print(f"out of time before {cell} of {server.implementation}", flush=True)
                 continue
-            write_row(args, server, cell, run_load(server.url, load_of(args, cell), args.spread))
+            write_row(args, server, cell, run_load(server.url, load_of(args, cell), cell.arrival == "spread"))
 
 
 def load_of(args: argparse.Namespace, cell: Cell) -> Load:
@@ -147,14 +173,14 @@ def write_row(args: argparse.Namespace, server: LoraServer, cell: Cell, measured
         "serving.jsonl",
         adapters=cell.adapters,
         concurrency=cell.concurrency,
-        arrival="spread" if args.spread else "together",
+        arrival=cell.arrival,
         prompt_tokens=measured.prompt_tokens,
         output_tokens=cell.output_tokens,
         implementation=server.implementation,
         ttft_ms=round(measured.ttft_ms, 2),
         tpot_ms=None if short else round(measured.tpot_ms, 3),
         itl_ms=None if short else round(measured.itl_ms, 3),
-        tokens_per_s=None if short or args.spread else round(measured.tokens_per_s, 1),
+        tokens_per_s=None if short or cell.arrival == "spread" else round(measured.tokens_per_s, 1),
         num_requests=load_of(args, cell).num_requests,
     )
 

@@ -26,11 +26,12 @@ def settle_block_sizes(
     journal: Journal,
     is_first_rank: bool = True,
     tune: Tune | None = None,
+    ignore_measured: bool = False,
 ) -> None:
     """Choose block sizes by the files, the same on every rank: `share` returns what the first rank gave.
 
     With `tune` the first rank measures shapes that this GPU has no files for, before it reads them, while the
-    others wait in `share`. Nothing happens where no layer is ours.
+    others wait in `share`. With `ignore_measured` no file is read. Nothing happens where no layer is ours.
     """
     if not layers:
         return
@@ -38,7 +39,7 @@ def settle_block_sizes(
 
     device = device_of(layers[0][0][0].device)
     shapes = shapes_of(layers)
-    tuned = load_tuned(device, cache_folder)
+    tuned = TunedConfigs() if ignore_measured else load_tuned(device, cache_folder)
     missing = [shape for shape in shapes if shape not in tuned.own]
     if tune is not None and is_first_rank and missing and cache_folder is not None:
         with journal.phase("lora_tune", shapes=len(missing)):

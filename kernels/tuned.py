@@ -23,6 +23,7 @@ from lorikeet.kernels.shape import LayerShape
 from lorikeet.kernels.tuned_file import Pair, Rows, TunedFileError, read_folder
 
 CACHE_SUBFOLDER = "tuned"  # of the cache volume: what was measured where it is served
+Table = Mapping[LayerShape, Mapping[int, Pair]]
 _logger = logging.getLogger("vllm.lorikeet")
 
 
@@ -30,19 +31,19 @@ _logger = logging.getLogger("vllm.lorikeet")
 class TunedConfigs:
     """What was measured on this GPU and on others of its capability; the empty one has defaults only."""
 
-    own: Mapping[LayerShape, Mapping[int, Pair]] = field(default_factory=dict)
-    others: tuple[Mapping[LayerShape, Mapping[int, Pair]], ...] = ()  # in order of the GPUs' names
+    own: Table = field(default_factory=dict)
+    others: tuple[Table, ...] = ()  # in order of the GPUs' names
     refused: tuple[str, ...] = ()  # why each file that could not be used was refused
 
     def find(self, shape: LayerShape, num_tokens: int, device: Device) -> tuple[Pair, Match]:
         """Block sizes for the bucket of `num_tokens`, and how they were found. Raises nothing."""
         tokens = token_bucket(num_tokens)
-        if (nearest := _bucket_of(self.own.get(shape), tokens)) is not None:
-            match: Match = "exact" if nearest == tokens else "bucket"
-            return _fit(self.own[shape][nearest], shape, device), match
+        if (found := _nearest(self.own, shape, tokens)) is not None:
+            match: Match = "exact" if found == (shape, tokens) else "bucket"
+            return _fit(self.own[found[0]][found[1]], shape, device), match
         for other in self.others:
-            if (nearest := _bucket_of(other.get(shape), tokens)) is not None:
-                return _fit(other[shape][nearest], shape, device), "capability"
+            if (found := _nearest(other, shape, tokens)) is not None:
+                return _fit(other[found[0]][found[1]], shape, device), "capability"
         return default_pair(shape, tokens, device), "default"
 
 
@@ -82,11 +83,19 @@ def load_folders(device: Device, folders: Iterable[Path]) -> TunedConfigs:
     return TunedConfigs(own, tuple(by_gpu[gpu] for gpu in sorted(by_gpu)), tuple(refused))
 
 
-def _bucket_of(rows: Mapping[int, Pair] | None, tokens: int) -> int | None:
-    """The bucket to use for `tokens`: itself, or else the next larger one that has a row."""
-    if not rows:
-        return None
-    return next((bucket for bucket in TOKEN_BUCKETS if bucket >= tokens and bucket in rows), None)
+def _nearest(rows: Table, shape: LayerShape, tokens: int) -> tuple[LayerShape, int] | None:
+    """The shape and the bucket of the row to use: the same ones, or else the next larger that have a row.
+
+    `--max-loras` may be any number, so a shape may be one with more slots, once its own has no bucket left.
+    """
+    buckets = [bucket for bucket in TOKEN_BUCKETS if bucket >= tokens]
+    shapes = sorted((other for other in rows if _has_room_for(other, shape)), key=lambda s: s.num_slots)
+    return next(((s, bucket) for s in shapes for bucket in buckets if bucket in rows[s]), None)
+
+
+def _has_room_for(other: LayerShape, shape: LayerShape) -> bool:
+    layer = (shape.k, shape.n, shape.rank, shape.dtype)
+    return layer == (other.k, other.n, other.rank, other.dtype) and other.num_slots >= shape.num_slots
 
 
 def _fit(pair: Pair, shape: LayerShape, device: Device) -> Pair:

@@ -68,6 +68,11 @@ def tune_seconds() -> float | None:
     return float(os.environ.get("LORIKEET_TUNE_S", "60"))
 
 
+def measured_are_ignored() -> bool:
+    """Whether LORIKEET_TUNE=ignore asks for default block sizes, whatever was measured."""
+    return os.environ.get("LORIKEET_TUNE") == "ignore"
+
+
 def kernels_mode() -> Mode:
     """How our LoRA kernels are asked for.
 

@@ -19,7 +19,13 @@ from lorikeet.kernels.lora_layers import (
     watch_logits_layer,
 )
 from lorikeet.kernels.tuned import TunedConfigs
-from lorikeet.kernels.vllm_plugin import autotune_mode, cache_folder, run_folder, tune_seconds
+from lorikeet.kernels.vllm_plugin import (
+    autotune_mode,
+    cache_folder,
+    measured_are_ignored,
+    run_folder,
+    tune_seconds,
+)
 
 if TYPE_CHECKING:
     from vllm.v1.worker.gpu_worker import Worker as PlatformWorker
@@ -64,6 +70,7 @@ class JournalMixin:
             self._journal,
             is_first_rank=self.rank == 0,  # type: ignore[attr-defined]
             tune=_tune_for(tune_seconds()),
+            ignore_measured=measured_are_ignored(),
         )
         return loaded
 

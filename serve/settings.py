@@ -24,8 +24,9 @@ class Settings(BaseSettings):
     kernels: Literal["auto", "on", "off"] = Field(
         "auto", description="our LoRA kernels: where they fit, or fail where they don't, or never"
     )
-    tune: Literal["off", "startup"] = Field(
-        "off", description="measure the LoRA kernels' block sizes at start where this GPU has none"
+    tune: Literal["off", "startup", "ignore"] = Field(
+        "off",
+        description="measure the LoRA kernels' block sizes at start where this GPU has none, or ignore all",
     )
     tune_s: float = Field(60.0, gt=0, le=300, description="seconds that measuring at start may take")
     autotune: Literal["auto", "vllm"] = Field(

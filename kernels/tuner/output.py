@@ -34,8 +34,8 @@ def write_outcomes(
         before = {}
     kept = {key: row for key, row in before.items() if key[0] not in measured_now}
     others = load_folders(device, [out]).others
-    needed = without_needless(rows, device, others)
-    write_folder(folder, {name: str(header[name]) for name in HEADER}, kept | needed)
+    needed = without_needless(kept | rows, device, others)
+    write_folder(folder, {name: str(header[name]) for name in HEADER}, needed)
     return folder
 
 
@@ -52,16 +52,18 @@ def measured_rows(outcomes: Mapping[Cell, Outcome]) -> MeasuredRows:
 
 
 def without_needless(rows: MeasuredRows, device: Device, others: Any = ()) -> MeasuredRows:
-    """Without those that looking up would find anyway: in the next larger bucket, or as the default."""
+    """Without those that looking up would find anyway: in the next larger bucket or number of slots, or as
+    the default."""
     needed: MeasuredRows = {}
-    for shape in dict.fromkeys(shape for shape, _ in rows):
-        kept: dict[int, Any] = {}
+    by_layer: dict[Any, dict[LayerShape, dict[int, Any]]] = {}
+    for shape in sorted({shape for shape, _ in rows}, key=lambda shape: -shape.num_slots):
+        kept = by_layer.setdefault((shape.k, shape.n, shape.rank, shape.dtype), {})
         for bucket in reversed(TOKEN_BUCKETS):
             row = rows.get((shape, bucket))
             if row is None:
                 continue
-            found, _ = TunedConfigs({shape: kept}, others).find(shape, bucket, device)
+            found, _ = TunedConfigs(kept, others).find(shape, bucket, device)
             if found != row.pair:
-                kept[bucket] = row.pair
+                kept.setdefault(shape, {})[bucket] = row.pair
                 needed[shape, bucket] = row
     return needed

@@ -49,6 +49,13 @@ def test_files_of_the_cache_volume_are_used_and_reported(
     assert "256→128+64" in caplog.text
 
 
+def test_measured_ones_are_ignored_where_asked(tmp_path: Path) -> None:
+    write(tmp_path / "tuned", "NVIDIA Made Up", {(SMALL, 4): pair(64, 16)})
+    settle(tmp_path, ignore_measured=True)
+    assert lora_linear._tuned == [TunedConfigs()]
+    assert notes(tmp_path)[0]["matches"] == {"default": 2}
+
+
 def test_a_hint_where_nothing_was_measured(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "vllm.lorikeet"):
         settle(tmp_path)

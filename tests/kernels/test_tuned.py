@@ -27,8 +27,20 @@ def test_exact_then_bucket_then_default(tmp_path: Path) -> None:
     assert configs.find(QKV, 5, H200) == (pair(1024), "bucket")
     assert configs.find(QKV, 32, H200) == (pair(1024), "exact")
     assert configs.find(QKV, 33, H200) == (default_pair(QKV, 64, H200), "default")
+    assert configs.find(replace(QKV, num_slots=5), 3, H200) == (pair(512), "bucket")
     for shape in (OTHER, replace(QKV, num_slots=9), replace(QKV, dtype="float16"), replace(QKV, n=(4096,))):
         assert configs.find(shape, 4, H200) == (default_pair(shape, 4, H200), "default")
+
+
+def test_the_next_larger_number_of_slots_where_its_own_has_no_bucket(tmp_path: Path) -> None:
+    four, sixteen = replace(QKV, num_slots=4), replace(QKV, num_slots=16)
+    write(tmp_path, "NVIDIA H200", {(four, 4): pair(512), (sixteen, 32): pair(1024), (QKV, 64): pair(256)})
+    configs = load_folders(H200, [tmp_path])
+    assert configs.find(four, 4, H200) == (pair(512), "exact")
+    assert configs.find(four, 16, H200) == (pair(256), "bucket")
+    assert configs.find(QKV, 32, H200) == (pair(256), "bucket")
+    assert configs.find(sixteen, 32, H200) == (pair(1024), "exact")
+    assert configs.find(sixteen, 64, H200)[1] == "default"
 
 
 def test_another_gpu_of_the_same_capability_comes_after_this_one(tmp_path: Path) -> None:

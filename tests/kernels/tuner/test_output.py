@@ -46,6 +46,16 @@ def test_a_default_stays_where_another_gpu_would_hide_it(tmp_path: Path) -> None
     assert load_folders(H200, [tmp_path]).find(QKV, 4, H200) == (default_pair(QKV, 4, H200), "exact")
 
 
+def test_rows_that_more_slots_give_anyway_are_left_out(tmp_path: Path) -> None:
+    fewer = replace(QKV, num_slots=4)
+    found = {Cell(QKV, 4): outcome(pair(512)), Cell(fewer, 4): outcome(pair(512))}
+    write_outcomes(tmp_path, HEAD, H200, found)
+    assert read_folder(tmp_path / "NVIDIA_H200")[1] == {QKV: {4: pair(512)}}
+    write_outcomes(tmp_path, HEAD, H200, {Cell(fewer, 4): outcome(default_pair(fewer, 4, H200))})
+    rows = {QKV: {4: pair(512)}, fewer: {4: default_pair(fewer, 4, H200)}}
+    assert read_folder(tmp_path / "NVIDIA_H200")[1] == rows
+
+
 def test_nothing_beyond_a_bucket_that_is_missing() -> None:
     rows = measured_rows(outcomes(_4=pair(512), _32=pair(1024)))
     assert [bucket for _, bucket in rows] == [4]
