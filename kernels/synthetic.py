@@ -54,21 +54,11 @@ def make_step(slots: Sequence[int], num_slots: int, device: str) -> Step:
 
 
 def make_weights(
-    k: int,
-    widths: Sequence[int],
-    rank: int,
-    num_slots: int,
-    dtype: torch.dtype,
-    device: str,
-    generator: torch.Generator | None = None,
+    k: int, widths: Sequence[int], rank: int, num_slots: int, dtype: torch.dtype, device: str
 ) -> Weights:
     """Weights that keep x's scale, so that relative errors mean something."""
-
-    def normal(size: tuple[int, ...], scale: float) -> torch.Tensor:
-        return torch.empty(size, dtype=dtype, device=device).normal_(std=scale, generator=generator)
-
-    lora_a = [normal((num_slots, 1, rank, k), k**-0.5) for _ in widths]
-    lora_b = [normal((num_slots, 1, n, rank), rank**-0.5) for n in widths]
+    lora_a = [torch.randn(num_slots, 1, rank, k, dtype=dtype, device=device) * k**-0.5 for _ in widths]
+    lora_b = [torch.randn(num_slots, 1, n, rank, dtype=dtype, device=device) * rank**-0.5 for n in widths]
     return lora_a, lora_b
 
 

@@ -48,8 +48,6 @@ class GpuBench:
     ) -> None:
         self._kernels, self._capture, self._device = kernels, capture, device
         self._max_copies = max_copies  # of the weights
-        # PyTorch's own generator belongs to graphs: after captures here it refused to draw (2.11, H200).
-        self._generator = torch.Generator(device).manual_seed(0)
         self._cell: Cell | None = None
         self._is_new = True  # nothing was launched for the cell
         self._weights: tuple[Any, list[Weights]] = (None, [])
@@ -93,15 +91,19 @@ class GpuBench:
         self._cell = None
         try:
             while len(kept) < num_copies:
-                sizes = (shape.k, shape.n, shape.rank, shape.num_slots)
-                kept.append(make_weights(*sizes, dtype, self._device, self._generator))
+                kept.append(make_weights(shape.k, shape.n, shape.rank, shape.num_slots, dtype, self._device))
             self._copies = kept[:num_copies]
             self._steps = [
                 make_step(spread_slots(tokens, shape.num_slots), shape.num_slots, self._device)
                 for tokens in cell.token_counts
             ]
-            self._xs = [self._normal((tokens, shape.k), dtype) for tokens in cell.token_counts]
-            self._ys = [self._normal((tokens, sum(shape.n)), dtype) for tokens in cell.token_counts]
+            self._xs = [
+                torch.randn(tokens, shape.k, dtype=dtype, device=self._device) for tokens in cell.token_counts
+            ]
+            self._ys = [
+                torch.randn(tokens, sum(shape.n), dtype=dtype, device=self._device)
+                for tokens in cell.token_counts
+            ]
         except torch.OutOfMemoryError as exc:
             self._weights = (None, [])
             raise CellError(f"{cell}: its weights do not fit into the GPU's free memory") from exc
@@ -110,12 +112,9 @@ class GpuBench:
     def _problems(self, cell: Cell, copy: int = 0, fresh: bool = False) -> list[Problem]:
         lora_a, lora_b = self._copies[copy]
         return [
-            Problem(self._normal(y.shape, y.dtype) if fresh else y, x, lora_a, lora_b, step)
+            Problem(torch.randn_like(y) if fresh else y, x, lora_a, lora_b, step)
             for x, y, step in zip(self._xs, self._ys, self._steps, strict=True)
         ]
-
-    def _normal(self, size: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        return torch.empty(size, dtype=dtype, device=self._device).normal_(generator=self._generator)
 
     def _launches(self, cell: Cell, pair: AnyPair) -> list[Launch]:
         """One launch for each copy of the weights and number of tokens; y is the same in all."""
