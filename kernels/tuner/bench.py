@@ -132,6 +132,10 @@ class GraphCapture:
         self._stream = torch.cuda.Stream()
         self._pool = torch.cuda.graph_pool_handle()
         self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        # PyTorch refuses to capture into a pool whose last graph is gone: this one stays.
+        self._first_of_pool = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._first_of_pool, pool=self._pool, stream=self._stream):
+            torch.zeros(1, device="cuda")
 
     def __call__(self, launches: Sequence[Launch]) -> Timer:
         """A timer that replays all launches and says µs a launch."""
